@@ -52,7 +52,7 @@ class Listeners:
         strangers = {pid for pid in pids if not self._belongs_to_owner(pid)}
         if pids and not strangers:
             return ""
-        pid = min(strangers, default=0)
+        pid = _first_owner(min(strangers, default=0), port)
         return f"{process_table.command_name(pid)}, pid {pid}" if pid else "a process of another user"
 
     def _belongs_to_owner(self, pid: int) -> bool:
@@ -64,6 +64,20 @@ class Listeners:
             seen.add(pid)
             pid = process.parent
         return False
+
+
+def _first_owner(pid: int, port: int) -> int:
+    """Return the process that passed a socket on to this one, its child; psutil returns any of them."""
+    while (process := process_table.process(pid)) is not None and port in _listening_ports(process.parent):
+        pid = process.parent
+    return pid
+
+
+def _listening_ports(pid: int) -> set[int]:
+    with suppress(psutil.Error):
+        sockets = psutil.Process(pid).net_connections("tcp")
+        return {socket.laddr.port for socket in sockets if socket.status == psutil.CONN_LISTEN}
+    return set()
 
 
 class Sockets:
@@ -123,9 +137,7 @@ def _missing_without_proc(root: int, ports: Iterable[int]) -> list[int]:
     with suppress(psutil.Error):
         process = psutil.Process(root)
         for member in (process, *process.children(recursive=True)):
-            with suppress(psutil.Error):
-                sockets = member.net_connections("tcp")
-                listening |= {socket.laddr.port for socket in sockets if socket.status == psutil.CONN_LISTEN}
+            listening |= _listening_ports(member.pid)
     return [port for port in ports if port not in listening]
 
 

@@ -82,6 +82,15 @@ def test_ports_of_other_programs_are_skipped_or_refused_with_the_pid(home: Path)
     assert taken.endswith(f", pid {os.getpid()}")
 
 
+def test_a_server_is_named_and_not_its_child_that_has_the_socket_too() -> None:
+    """Where pids began anew, the child has the lower one."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with subprocess.Popen(["sleep", "100"], pass_fds=[server.fileno()]) as child:
+            assert listeners.Listeners(A).stranger(port).endswith(f"pid {os.getpid()}")
+            child.kill()
+
+
 def test_a_listener_of_the_experiment_itself_keeps_the_lease(rig: Any) -> None:
     """It is recognized by its marker, its parent, or its record (redis clears its environment)."""
     rig.session("a", "b")
