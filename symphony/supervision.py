@@ -77,7 +77,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Declaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The processes of an experiment by path, and when it ends.
 
-    primary: the paths of the processes whose end ends the experiment. notify: the command to run then.
+    primary: the paths of the processes whose end ends the experiment. notify: the command to run then, in
+    this folder, or else in that of the supervisor.
     equal: groups of paths of equal workers, which restart together.
     """
 
@@ -88,6 +89,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     stop_after: float | None = None
     idle_after: float | None = None
     notify: tuple[str, ...] = ()
+    folder: str = ""
 
     def with_addresses(self, ports: Mapping[int, int], hosts: Mapping[str, str] | None = None) -> Declaration:
         """Return the declaration with some ports replaced, and with the hosts of the processes."""
@@ -657,14 +659,14 @@ class Supervisor:
         for path in causes:
             if last := self._world.last_lines(path, _LAST_LINES):
                 break
-        notify(self._declared.notify, variables, last)
+        notify(self._declared.notify, variables, last, self._declared.folder or None)
 
 
 def notify(
     command: Sequence[str],
     variables: Mapping[str, str],
     last_lines: Sequence[str],
-    folder: Path | None = None,
+    folder: Path | str | None = None,
 ) -> None:
     """Run the user's command with the facts of an end in its environment; ignore its failure."""
     last = "\n".join(last_lines).replace("\0", "")[-8192:]

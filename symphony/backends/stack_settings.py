@@ -1,6 +1,7 @@
 """The settings of a stack, as dataclass fields with their types and help texts."""
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -122,6 +123,15 @@ class StackSettings:
         " them, leaves everything in place, and exits with 1, or with 0 if all run and some are not ready.",
     )
     grace: float = setting(Seconds, 5.0, "Seconds between SIGTERM and SIGKILL.")
+    notify: tuple[str, ...] = setting(
+        str,
+        (),
+        "Command to run at the end of an experiment, where its supervisor runs, with NAME, STATE, EXIT,"
+        " SECONDS, WHY and LAST_LINES in its environment.",
+        takes="a command",
+        otherwise="none",
+        convert=lambda text: tuple(shlex.split(text)),
+    )
     registry: str | None = setting(
         str, None, "The registry for each `Image` without a repository; it is pushed to REGISTRY/NAME."
     )

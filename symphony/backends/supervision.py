@@ -3,15 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from symphony.backends import settings_reader
-from symphony.backends.expand import Context
 from symphony.plan.plan import Plan, PlannedProcess
-from symphony.plan.problems import Problem
 from symphony.spec.process import Probe
 from symphony.supervision import Declaration, Member
 from symphony.supervision import Probe as Check
-
-_NOTIFY = "symphony:notify"
 
 
 def is_declared(plan: Plan, notify: tuple[str, ...] = ()) -> bool:
@@ -21,7 +16,11 @@ def is_declared(plan: Plan, notify: tuple[str, ...] = ()) -> bool:
 
 
 def declaration(
-    plan: Plan, stack: str, notify: tuple[str, ...] = (), tokens: Mapping[str, int] | None = None
+    plan: Plan,
+    stack: str,
+    notify: tuple[str, ...] = (),
+    tokens: Mapping[str, int] | None = None,
+    folder: str = "",
 ) -> Declaration:
     """Return the declaration for the supervisor.
 
@@ -29,6 +28,7 @@ def declaration(
         plan: The plan.
         stack: The name of the stack.
         notify: The command to run at the end of the experiment.
+        folder: The folder in which it runs, if not that of the supervisor.
         tokens: Placeholders for the ports of services, if the ports are not known yet.
     """
     ports = {service.name: service.port for service in plan.services} if tokens is None else tokens
@@ -40,20 +40,8 @@ def declaration(
         stop_after=plan.ends.stop_after,
         idle_after=plan.ends.idle_after,
         notify=notify,
+        folder=folder if notify else "",
     )
-
-
-def notify_is_not_used(context: Context) -> tuple[Problem, ...]:
-    """Return a remark if symphony:notify is set, which this backend does not support.
-
-    The command would have to run on this machine, but the supervisor runs on another.
-    """
-    if not context.settings.config.get(_NOTIFY):
-        return ()
-    where = settings_reader.places(*settings_reader.files_of(context.folder, context.stack)).get(_NOTIFY)
-    what = f"{_NOTIFY} has no effect on {context.backend}, where this machine's commands cannot run"
-    remedy = f"run `symphony wait {context.stack}; COMMAND` here instead"
-    return (Problem(what, remedy, (where,) if where else ()),)
 
 
 def _member(process: PlannedProcess, ports: Mapping[str, int]) -> Member:

@@ -47,6 +47,8 @@ class Backend(ABC):
     remembers_starts = True
     # The factor by which everything may take longer than with local processes.
     patience = 1.0
+    # The value of symphony:notify, whose lines `notified` returns.
+    notify: str
     # The number of processes in a large experiment.
     crowd = 40
 
@@ -87,6 +89,10 @@ class Backend(ABC):
     @abstractmethod
     def end_supervisor(self, stack: str) -> None:
         """Kill what keeps the order of the processes; return when it is gone."""
+
+    @abstractmethod
+    def notified(self, stack: str) -> list[str]:
+        """Return the lines that the command `notify` has written."""
 
     @abstractmethod
     def leftovers(self, stack: str) -> list[str]:

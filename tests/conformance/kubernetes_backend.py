@@ -27,6 +27,7 @@ class KubernetesBackend(Backend):
     remembers_starts = False
     patience = 3.0
     crowd = 12
+    notify = "sh -c 'echo notified $NAME $STATE $EXIT'"
 
     def __init__(self, sandbox: Sandbox, cluster: Access) -> None:
         super().__init__(sandbox)
@@ -79,6 +80,10 @@ class KubernetesBackend(Backend):
     def end_supervisor(self, stack: str) -> None:
         pods = ("pods", "-l", "symphony/supervisor", "-n", self._namespace(stack))
         self.kubectl("delete", *pods, "--now", "--timeout=30s")
+
+    def notified(self, stack: str) -> list[str]:
+        pods = ("-l", "symphony/supervisor", "-n", self._namespace(stack))
+        return [line for line in self.kubectl("logs", *pods).splitlines() if line.startswith("notified ")]
 
     def leftovers(self, stack: str) -> list[str]:
         namespace = self._namespace(stack)

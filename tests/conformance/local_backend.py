@@ -13,6 +13,8 @@ from tests.conformance.backend import Backend
 class LocalBackend(Backend):
     """Finds processes by the marker in their environment; a supervisor is the root of each tree."""
 
+    notify = "sh -c 'echo notified $NAME $STATE $EXIT >>told'"
+
     def identities(self, stack: str) -> dict[str, list[str]]:
         result: dict[str, list[str]] = {}
         for name, pids in self.sandbox.trees().items():
@@ -33,6 +35,10 @@ class LocalBackend(Backend):
         top = int(self.identities(stack)[path][0].split()[0])
         program = next(iter(psutil.Process(top).children()), psutil.Process(top))
         program.send_signal(number)
+
+    def notified(self, stack: str) -> list[str]:
+        told = self.sandbox.folder / "told"
+        return told.read_text().splitlines() if told.exists() else []
 
     def arguments(self) -> str:
         result = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]

@@ -90,6 +90,7 @@ FAILS, COMPLETES = (ENDS.replace("LEARNS", "3").replace("EXIT", code) for code i
 
 
 def test_other_processes_stop_with_the_primary_and_restart_with_it(backend: Backend, stack: str) -> None:
+    backend.sandbox.config(stack, notify=backend.notify)
     backend.up(stack, FAILS, fails=True)
     backend.sandbox.symphony("wait", stack, "--timeout", "60s", code=3)
 
@@ -106,6 +107,8 @@ def test_other_processes_stop_with_the_primary_and_restart_with_it(backend: Back
     backend.sandbox.symphony("wait", stack, "--timeout", "60s")
     backend.becomes(stack, "agent", "completed")
     backend.becomes(stack, "replay", "completed")
+    ends = [f"notified {stack} failed 3", f"notified {stack} completed 0"]
+    wait_for(lambda: backend.notified(stack) == ends, 10, "notify has run once at each end")
     # After completion, restarting the primary restarts the others.
     backend.up(stack, COMPLETES.replace("sleep 3", "sleep 1000"))
     for path in ("learner", "replay", "agent"):

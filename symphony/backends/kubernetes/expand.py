@@ -34,7 +34,6 @@ from symphony.backends.kubernetes.prepare import (
 )
 from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.settings import Settings, settings_of
-from symphony.backends.supervision import notify_is_not_used
 from symphony.errors import SymphonyError
 from symphony.placement.pool import Pool
 from symphony.plan.plan import PlannedImage
@@ -57,7 +56,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     chosen, namespace = settings_of(context), context.physical_name
     sizes, unreadable = local_files.sizes(spec)
     limits = target_of(spec, chosen, namespace, sizes)
-    limits = replace(limits, unreadable=unreadable, remarks=notify_is_not_used(context))
+    limits = replace(limits, unreadable=unreadable)
     if context.offline:
         cluster = find_cluster(chosen.cluster, context.project) if chosen.cluster else None
         return replace(limits, pools=cluster.pools if cluster else (), pools_are_known=cluster is not None)

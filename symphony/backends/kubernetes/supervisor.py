@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import datetime
 import email.utils
+import hashlib
 import json
 import math
 import os
 import re
 import ssl
+import subprocess
 import sys
 import time
 import urllib.error
@@ -36,6 +38,10 @@ RESTARTS, STARTED_WITH = "symphony/restarts", "symphony/started-with"
 MET, BEGAN = "symphony/met", "symphony/began"
 # In JSON, by container: the pattern of a readiness probe by log, and the start that has printed a match.
 LOG_PROBES, PRINTED = "symphony/log-probes", "symphony/printed"
+# Which end of the experiment symphony:notify has reported; the first pod has this note.
+NOTIFIED = "symphony/notified"
+# The process group of a pod, and those of its containers that are processes, as in manifests/labels.py.
+GROUP, PROCESSES = "symphony/group", "symphony/processes"
 # The name of a pod in the plan; a Job gives its pods other names.
 POD = "symphony/pod"
 # The label of the supervisor's pod.
@@ -49,6 +55,8 @@ _PERIOD, _AGAIN, _IDLE = 30.0, 2.0, 300.0
 # Seconds that an answer may take, and from the warning in the log to the time limit.
 _ANSWER, _WARNING = 30.0, 600.0
 _LOG_BYTES = 16 << 20
+# The lines of output that symphony:notify gets, and the seconds that it may take.
+_LAST_LINES, _NOTIFY = 20, 60.0
 # Cores below which a container counts as idle, and the seconds between two looks.
 _IDLE_CORES, _IDLE_LOOK = 0.01, 60.0
 _METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces"
@@ -76,6 +84,8 @@ def main() -> None:
                         api.evict(pod)
                 _probe(orders, pods, api)
                 over = all(map(_is_over, pods.values()))
+                if orders["notify"]:
+                    _notify(orders, pods, given_up, api)
                 _warn(orders, pods, api.now(), warned, activity.last)
             over_since = (over_since or time.monotonic()) if over else None
             if over_since is not None and time.monotonic() - over_since > _IDLE:
@@ -457,6 +467,65 @@ def _warn(
             sys.stderr.write(f"the experiment will stop in {left:.0f} s; the reason will be: {why}\n")
 
 
+def _notify(orders: Mapping[str, Any], pods: dict[str, Pod], given_up: Collection[str], api: _Api) -> None:
+    """Run the command of symphony:notify, once for each end of the experiment."""
+    end = end_facts(orders, pods, given_up)
+    first = min(pods, default="")
+    uids = "".join(sorted(pod["metadata"]["uid"] for pod in pods.values()))
+    identity = hashlib.sha256(uids.encode()).hexdigest()[:16]
+    if end is None or note(pods[first], NOTIFIED) == identity:
+        return
+    variables, causes = end
+    variables["SECONDS"] = f"{api.now() - min(map(_since, pods.values())):.0f}"
+    logs = (api.last_lines(pods[place["pod"]], place["container"]) for place in causes)
+    last = next(filter(None, logs), "")
+    # Noted before the command runs, so that it runs once, whatever happens to the supervisor.
+    pods[first] = api.patch(pods[first], {"metadata": {"annotations": {NOTIFIED: identity}}})
+    environment = {name: text for name, text in os.environ.items() if name != ORDERS}
+    environment |= {"NAME": orders["name"], **variables, "LAST_LINES": last}
+    try:
+        subprocess.run(
+            orders["notify"], env=environment, stdin=subprocess.DEVNULL, timeout=_NOTIFY, check=True
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"symphony:notify: {error}\n")
+
+
+def end_facts(
+    orders: Mapping[str, Any], pods: Mapping[str, Pod], given_up: Collection[str]
+) -> tuple[dict[str, str], list[dict[str, str]]] | None:
+    """Return STATE, EXIT and WHY, and the processes that ended the experiment; None before its end."""
+    is_changing = any(pod["metadata"].get("deletionTimestamp") for pod in pods.values())
+    if is_changing or len(pods) < orders["total"]:
+        return None
+    places = orders["primary"] or [place for name, pod in pods.items() for place in _places(name, pod)]
+    places = [place for place in places if place["pod"] in pods]
+    codes = {place["path"]: _code_of(place, pods, given_up) for place in places}
+    stops = {place["path"]: note(pods[place["pod"]], STOPPED) for place in places}
+    failed = [place for place in places if codes[place["path"]] and not stops[place["path"]]]
+    if failed and (orders["primary"] or (None not in codes.values() and not any(stops.values()))):
+        place, code = failed[0], codes[failed[0]["path"]] or 0
+        how = f"{place['path']} failed" + (f": exit {code}" if code > 0 else "")
+        facts = {"STATE": "failed", "EXIT": str(max(code, 1)), "WHY": how}
+    elif any(stops.values()):
+        facts = {"STATE": "stopped", "EXIT": "124", "WHY": next(filter(None, stops.values()))}
+    elif None in codes.values():
+        return None
+    else:
+        names = ", ".join(place["path"] for place in places[:3])
+        facts = {"STATE": "completed", "EXIT": "0", "WHY": f"{names} completed"}
+    return facts, failed or places
+
+
+def _places(name: str, pod: Pod) -> Iterator[dict[str, str]]:
+    """Yield the processes of a pod, as in the orders."""
+    group, processes = note(pod, GROUP), note(pod, PROCESSES).split(",")
+    for container in pod["spec"]["containers"]:
+        if processes == [""] or container["name"] in processes:
+            path = f"{group}/{container['name']}" if group else container["name"]
+            yield {"path": path, "pod": name, "container": container["name"]}
+
+
 def _warned_before(limit: float) -> float:
     return min(_WARNING, limit / 2)
 
@@ -581,6 +650,15 @@ class _Api:
             has = any(re.search(pattern, line.decode(errors="replace").rstrip("\n")) for line in response)
         self._read[start] = now
         return has
+
+    def last_lines(self, pod: Pod, container: str) -> str:
+        """Return the end of the output of a container; empty if it has none."""
+        query = {"container": container, "tailLines": str(_LAST_LINES)}
+        try:
+            with self._call("GET", f"{self._pods}/{pod['metadata']['name']}/log", query) as response:
+                return response.read(_LOG_BYTES).decode(errors="replace").replace("\0", "")[-8192:]
+        except OSError:
+            return ""
 
     def are_active(self, containers: list[tuple[Pod, dict[str, Any]]], seconds: float) -> bool:
         """Return whether one of the containers uses the CPU, or has printed something in these seconds."""

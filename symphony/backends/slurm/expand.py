@@ -48,10 +48,13 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         service.name: Service(path=service.path, port=fixed.get(service.declared or service.name) or 0)
         for service in plan.services
     }
+    supervision = declaration(
+        plan, context.stack, settings.notify, tokens(services), folder=str(context.folder)
+    )
     experiment = Experiment(
         owner=context.owner,
         name=plan.physical_name,
-        supervision=declaration(plan, context.stack, tokens=tokens(services)),
+        supervision=supervision,
         configuration=settings.slurm_conf or "",
         grace=settings.grace,
         shares=shares,

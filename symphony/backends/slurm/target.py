@@ -9,7 +9,6 @@ from symphony.backends.expand import Context
 from symphony.backends.slurm import job_size
 from symphony.backends.slurm.backend import BACKEND
 from symphony.backends.slurm.settings import Settings, folder_for, settings_of
-from symphony.backends.supervision import notify_is_not_used
 from symphony.errors import SymphonyError
 from symphony.plan.names import did_you_mean, quoted
 from symphony.plan.problems import Problem
@@ -46,7 +45,6 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
         pools_are_known=False,
         remarks=(
             *remarks,
-            *notify_is_not_used(context),
             *local_commands.missing_programs(spec, context.folder, path),
         ),
         changed_files=launching.changed_files(spec, folder.place),

@@ -1,6 +1,5 @@
 """The stack settings of the tmux backend."""
 
-import shlex
 from dataclasses import dataclass
 from typing import Annotated, cast
 
@@ -19,15 +18,6 @@ class Settings(StackSettings):
 
     server: str = setting(
         _Server, DEFAULT_SERVER, "Name of the tmux server.", takes="letters, digits, - and _"
-    )
-    notify: tuple[str, ...] = setting(
-        str,
-        (),
-        "Command to run at the end of an experiment, with NAME, STATE, EXIT, SECONDS and LAST_LINES in its"
-        " environment.",
-        takes="a command",
-        otherwise="none",
-        convert=lambda text: tuple(shlex.split(text)),
     )
 
 

@@ -56,6 +56,7 @@ def orders(
         "primary": primaries,
         "stop_after": None,
         "idle_after": None,
+        "notify": [],
         "equal": [],
         "delays": {},
         "logs": [],
@@ -246,6 +247,38 @@ def test_other_pods_stop_after_their_delays_once_the_primary_completed() -> None
     assert {patch["metadata"]["annotations"][STOPPED] for patch in stopped.values()} == {COMPLETED}
     assert stopped["c"]["spec"] == {"activeDeadlineSeconds": 1}
     assert "spec" not in stopped["b"], "one that never started keeps its gate"
+
+
+def test_notify_gets_the_state_and_the_processes_that_ended_the_experiment() -> None:
+    def end(primary: str = "", total: int = 2, **pods: dict[str, Any]) -> Any:
+        for name, made in pods.items():
+            made["spec"]["containers"][0]["name"] = made["status"]["containerStatuses"][0]["name"] = name
+        own = orders(total=total, primary=primary)
+        for place in own["primary"]:
+            place["container"] = place["pod"]
+        return supervisor.end_facts(own, pods, ())
+
+    def facts(state: str, code: str, why: str, *paths: str) -> Any:
+        causes = [{"path": path, "pod": path, "container": path} for path in paths]
+        return {"STATE": state, "EXIT": code, "WHY": why}, causes
+
+    completed = facts("completed", "0", "a, b completed", "a", "b")
+    assert end(a=pod(exited(0)), b=pod(exited(0))) == completed
+    assert end(a=pod(exited(0)), b=pod(exited(3))) == facts("failed", "3", "b failed: exit 3", "b")
+    assert end(a=pod(exited(3)), b=pod(RUNNING)) is None
+    assert end(a=pod(exited(0)), total=2) is None, "the other pod is not there yet"
+    assert end("a", a=pod(exited(3)), b=pod(RUNNING)) == facts("failed", "3", "a failed: exit 3", "a")
+    assert end("a", a=pod(exited(0)), b=pod(RUNNING)) == facts("completed", "0", "a completed", "a")
+    late = {STOPPED: "the time limit"}
+    stopped = facts("stopped", "124", "the time limit", "a")
+    # Also once the stopped primary has ended.
+    assert end("a", a=pod(RUNNING, **late), b=pod(RUNNING, **late)) == stopped
+    assert end("a", a=pod(exited(143), **late), b=pod(exited(143), **late)) == stopped
+    blocked = {BLOCKED: "b failed"}
+    assert end("a", a=pod(**blocked), b=pod(exited(3))) == facts("failed", "1", "a failed", "a")
+    gone = pod(exited(0))
+    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:59:59Z"
+    assert end(a=gone, b=pod(exited(0))) is None, "it is being deleted"
 
 
 def test_an_exited_primary_is_never_stopped_itself() -> None:

@@ -89,11 +89,9 @@ def test_plan_says_that_the_partition_allows_less_time(lab: Lab) -> None:
     assert "asks for 9:00:00, but the partition short allows 10:00" in plan
 
 
-def test_plan_says_that_notify_does_not_run_on_slurm(lab: Lab) -> None:
-    lab.sandbox.config("rl", notify="python tell.py")
+def test_plan_names_a_service_whose_port_is_chosen_in_the_job(lab: Lab) -> None:
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources()"))
     plan = lab.sandbox.symphony("plan", "rl").out
-    assert "symphony:notify has no effect on slurm" in plan
     assert re.search(r"\bweb *$", plan, re.M), "its port is not known yet"
 
 

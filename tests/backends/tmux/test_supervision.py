@@ -84,34 +84,6 @@ def test_equal_workers_restart_with_one_that_a_user_restarts(sandbox: Sandbox) -
     )
 
 
-@pytest.mark.thorough
-def test_when_the_primary_ends_the_others_end_and_notify_runs_once(sandbox: Sandbox) -> None:
-    told, go = sandbox.folder / "told", sandbox.folder / "go"
-    sandbox.config("rl.test", notify=f"sh -c 'echo $NAME $STATE $EXIT >>{told}'")
-    sandbox.write(
-        'with Experiment(primary="learner") as e:\n'
-        '    e.new_process("learner", "while ! [ -e go ]; do sleep 0.1; done; exit $CODE", env={"CODE": 3})\n'
-        '    e.new_process("replay", "trap \'echo told; exit\' TERM; while :; do sleep 0.1; done",\n'
-        "        termination_delay=2)\n"
-        '    e.new_process("agent", "sleep 1000 & sleep 1000")'
-    )
-    sandbox.symphony("up", "rl.test", "-y")
-    go.touch()
-    sandbox.symphony("wait", "rl.test", "--timeout", "30s", code=3)
-    assert "learner" in _becomes(sandbox, "agent", "stopped", "rl.test")["why"]
-    _becomes(sandbox, "replay", "stopped", "rl.test")
-    assert "told" in sandbox.symphony("logs", "rl.test", "replay").out
-    wait_for(told.exists, 10, "the end is told")
-    assert told.read_text() == "rl.test failed 3\n"
-    # Fixed: all processes run again, and complete.
-    program = (sandbox.folder / "__main__.py").read_text()
-    sandbox.write(program.partition("\n")[2].replace('"CODE": 3', '"CODE": 0'))
-    ran = sandbox.symphony("up", "rl.test", "-y", "--wait")
-    assert "completed" in ran.out
-    _becomes(sandbox, "agent", "completed", "rl.test")
-    wait_for(lambda: len(told.read_text().splitlines()) == 2, 10, "the second end is told")
-
-
 @pytest.mark.parametrize(
     "rounds",
     [

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from symphony import paths
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.manifests import labels, pod, workloads
 from symphony.backends.kubernetes.settings import Settings
@@ -20,10 +21,10 @@ _SOURCE = Path(supervisor.__file__).read_text(encoding="utf-8")
 _RETRIES = 1_000_000
 
 
-def is_needed(plan: Plan) -> bool:
-    """Return whether a plan needs a supervisor: for an order, equal workers, a probe by log, or an end."""
+def is_needed(plan: Plan, settings: Settings) -> bool:
+    """Return whether it is needed: for an order, equal workers, a probe by log, an end, or notify."""
     is_ordered = plan.is_ordered or bool(pod.equal_pods(plan))
-    return is_ordered or plan.ends.are_declared or bool(_log_probes(plan))
+    return is_ordered or plan.ends.are_declared or bool(_log_probes(plan) or settings.notify)
 
 
 def waits_of(plan: Plan) -> dict[str, list[Wait]]:
@@ -37,7 +38,7 @@ def waits_of(plan: Plan) -> dict[str, list[Wait]]:
 
 def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[Manifest]:
     """Return the service account, the Role, the RoleBinding and the Job; empty if none is needed."""
-    if not is_needed(plan):
+    if not is_needed(plan, settings):
         return []
     name = settings.named(labels.SUPERVISOR)
     experiment = settings.shared_as or plan.physical_name
@@ -57,7 +58,7 @@ def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[
     account = {"kind": "ServiceAccount", "name": name, "namespace": plan.physical_name}
     role = {"apiGroup": _RBAC, "kind": "Role", "name": name}
     own = {labels.POD: name, supervisor.SUPERVISOR: "true"}
-    spec = _job_spec(plan, settings, experiment, {**labels.of_object(experiment), **own}, name)
+    spec = _job_spec(plan, settings, experiment, {**labels.of_object(experiment), **own}, name, owner)
     notes = {**labels.EXISTS, labels.DIGEST: labels.digest(spec), labels.ATTEMPT: attempt}
     job = {"apiVersion": "batch/v1", "kind": workloads.JOB, "metadata": metadata(own, notes), "spec": spec}
     return [
@@ -80,13 +81,14 @@ def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
         return {"apiGroups": [group], "resources": [resource], "verbs": verbs}
 
     is_timed = plan.ends.idle_after is not None
+    reads_logs = is_timed or bool(_log_probes(plan) or settings.notify)
     restarts = any(planned_pod.restarts_with_others for planned_pod in planned)
     return [
         rule(["get", "list", "watch"], "pods"),
         {**rule(["patch"], "pods"), **limit},
         *([rule(["list"], "jobs", "batch")] if workloads.JOB in kinds else []),
         *([rule(["create"], "pods/eviction")] if restarts else []),
-        *([{**rule(["get"], "pods/log"), **limit}] if _log_probes(plan) or is_timed else []),
+        *([{**rule(["get"], "pods/log"), **limit}] if reads_logs else []),
         *([rule(["list"], "pods", "metrics.k8s.io")] if is_timed else []),
     ]
 
@@ -97,13 +99,14 @@ def _log_probes(plan: Plan) -> list[tuple[PlannedProcess, Probe]]:
 
 
 def _job_spec(
-    plan: Plan, settings: Settings, experiment: str, own: Mapping[str, str], name: str
+    plan: Plan, settings: Settings, experiment: str, own: Mapping[str, str], name: str, owner: str
 ) -> dict[str, Any]:
+    own_orders = orders(plan, settings, experiment, paths.stack_of(owner))
     container = {
         "name": "supervisor",
         "image": settings.supervisor_image,
         "command": ["python3", "-uc", _SOURCE],
-        "env": [{"name": supervisor.ORDERS, "value": json.dumps(orders(plan, settings, experiment))}],
+        "env": [{"name": supervisor.ORDERS, "value": json.dumps(own_orders)}],
         "resources": {
             "requests": {"cpu": "10m", "memory": "64Mi"},
             "limits": {"cpu": "500m", "memory": "512Mi"},
@@ -130,7 +133,7 @@ def _job_spec(
     }
 
 
-def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
+def orders(plan: Plan, settings: Settings, experiment: str, stack: str) -> dict[str, Any]:
     """Return the supervisor's orders, with the names of pods and containers in the cluster."""
     waits = waits_of(plan)
     distinct = list(dict.fromkeys(wait for pod_waits in waits.values() for wait in pod_waits))
@@ -165,6 +168,9 @@ def orders(plan: Plan, settings: Settings, experiment: str) -> dict[str, Any]:
         "stop_after": plan.ends.stop_after,
         "idle_after": plan.ends.idle_after,
         "delays": delays,
+        "notify": list(settings.notify),
+        "name": stack,
+        "total": len(list(pod.pods_of(plan))),
     }
 
 
