@@ -79,25 +79,23 @@ def _kind(owner: ProcessSpec | ProcessGroupSpec) -> str:
     return "process" if isinstance(owner, ProcessSpec) else "process group"
 
 
-def names_are_unique(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def names_are_unique(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
     # Ungrouped processes and groups share a scope: on Kubernetes each becomes a pod of that name.
-    yield from _repeated([*spec.processes, *spec.groups], target)
+    yield from _repeated([*spec.processes, *spec.groups])
     for group in spec.groups:
-        yield from _repeated(group.processes, target, within=f" in process group {quoted(group.name)}")
+        yield from _repeated(group.processes, within=f" in process group {quoted(group.name)}")
 
 
-def _repeated(
-    owners: Sequence[ProcessSpec | ProcessGroupSpec], target: Target, within: str = ""
-) -> Iterator[Problem]:
+def _repeated(owners: Sequence[ProcessSpec | ProcessGroupSpec], within: str = "") -> Iterator[Problem]:
     first: dict[str, ProcessSpec | ProcessGroupSpec] = {}
     for owner in owners:
-        name = target.named(owner.name)
+        name = as_label(owner.name) or owner.name
         other = first.setdefault(name, owner)
         if other is not owner and name:
             same = type(other) is type(owner)
             mistake = f"is declared twice{within}" if same else "has the same name as an ungrouped process"
             if other.name != owner.name:
-                mistake = f"and {quoted(other.name)} are both {name} on {target.backend}"
+                mistake = f"differs from {quoted(other.name)} only in -, _ or case"
             what = f"{_kind(owner)} {quoted(owner.name)} {mistake}"
             yield Problem(what, "give one of them another name", (other.where, owner.where))
 

@@ -75,8 +75,7 @@ NAMES = [
     Mistake(['exp.new_process("g", ["x"])  # <-', f"{GROUP}  # <-", MEMBER], ['group "g"', "process"]),
     Mistake(
         ['exp.new_process("a_0", ["x"])  # <-', 'exp.new_process("A-0", ["x"])  # <-'],
-        ['"A-0"', '"a_0"', "another name"],
-        "labels",
+        ['"A-0"', '"a_0"', "only in -, _ or case", "another name"],
     ),
 ]
 
