@@ -85,4 +85,4 @@ class KeyFileError(CaramlError, OSError):
 
 
 class SharedMemoryError(CaramlError, OSError):
-    """A shared memory was read before, or its owner has ended or runs on another host."""
+    """Shared memory cannot be read: it was read before, or its owner has ended or runs on another host."""

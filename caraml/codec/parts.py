@@ -97,7 +97,7 @@ def split(joined: bytes | bytearray | memoryview) -> list[memoryview]:
         lengths = struct.unpack_from(f"<{count}Q", whole, 6)
     except struct.error as error:
         raise MalformedMessageError(
-            f"the bytes are cut short, in the lengths of their parts: {error}"
+            f"the bytes are cut short, within the list of the lengths of their parts: {error}"
         ) from None
     position = 6 + 8 * count
     parts: list[memoryview] = []

@@ -12,9 +12,11 @@ _PLAIN = re.compile(  # numbers, None, bool and short strings
     + rb")*+",
     re.DOTALL,
 )
-# By the first byte: how many bytes the length, the head or the extension's content has.
+# Sizes in bytes, by the first byte of a msgpack object.
+# The length field of bytes and long strings, the head of lists and dicts with a length field.
 _LENGTH_BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 _CONTAINERS = {0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
+# The length field of extensions, the content of extensions without one.
 _EXTENSIONS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _FIXED_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
@@ -25,7 +27,7 @@ def openers(body: bytes) -> int:
 
 
 def is_over_limit(body: bytes) -> bool:
-    """Return whether a message has too many bytes beside arrays, bytes and long strings."""
+    """Return whether a message has over MAX_HEADER_BYTES outside of arrays, bytes and long strings."""
     skipped = position = 0
     while len(body) - skipped > MAX_HEADER_BYTES:
         position = _PLAIN.match(body, position).end()  # pyright: ignore[reportOptionalMemberAccess]

@@ -1,8 +1,9 @@
 """Segments of shared memory that other processes of this user can open.
 
 A segment is an anonymous file (memfd): it has no path, so nothing stays behind when a process is killed, and
-the size of /dev/shm does not matter. Its header holds its state and its generation, so that a reader frees it
-without a message, and `take` refuses the name of an earlier generation.
+the size of /dev/shm does not matter. A message names a segment by its owner's process id, the owner's
+descriptor, a cookie and a generation. The header of the segment holds its state and its generation, so that
+a reader can free it without sending a message, and `take` can refuse an earlier generation.
 """
 
 import fcntl
@@ -37,7 +38,7 @@ _flock, _LOCK, _UNLOCK = fcntl.flock, fcntl.LOCK_EX, fcntl.LOCK_UN
 class Segment:
     """Mapped shared memory, with `capacity` bytes of data from DATA_START on, at `address` in this process.
 
-    `descriptor` is this process's own; names contain the owner's. `held` is True while the owner fills it.
+    `descriptor` is this process's own; messages contain the owner's. `held` is True while the owner fills it.
     """
 
     def __init__(self, memory: mmap.mmap, descriptor: int, owner: int, cookie: bytes) -> None:
@@ -125,7 +126,7 @@ process.after_fork(_forget)
 
 
 def open_segment(owner: int, descriptor: int, cookie: bytes) -> Segment:
-    """Return the segment with the parts of its name. Raises SharedMemoryError if it cannot be opened."""
+    """Return the segment that a message names. Raises SharedMemoryError if it cannot be opened."""
     key = owner, descriptor, cookie
     segment = _Mapped.segments.get(key)
     if segment is None:

@@ -41,7 +41,7 @@ def str2bytes(string: str | bytes) -> bytes:
     return string if isinstance(string, bytes) else string.encode("UTF-8")
 
 
-def _as_it_is(data: Any) -> Any:
+def _unchanged(data: Any) -> Any:
     return data
 
 
@@ -72,18 +72,26 @@ DESERIALIZERS: dict[str, Function] = {
 
 
 def get_serializer(serializer: str | Function | None) -> Function:
-    """Return the named serializer, or a callable unchanged; None does nothing. Raises ValueError."""
+    """Return the serializer with a name, or the given callable; for None, one that changes nothing.
+
+    Raises:
+        ValueError: The name is unknown.
+    """
     return _get(serializer, SERIALIZERS)
 
 
 def get_deserializer(deserializer: str | Function | None) -> Function:
-    """Return the named deserializer, or a callable unchanged; None does nothing. Raises ValueError."""
+    """Return the deserializer with a name, or the given callable; for None, one that changes nothing.
+
+    Raises:
+        ValueError: The name is unknown.
+    """
     return _get(deserializer, DESERIALIZERS)
 
 
 def _get(serializer: str | Function | None, named: dict[str, Function]) -> Function:
     if serializer is None:
-        return _as_it_is
+        return _unchanged
     if isinstance(serializer, str) and serializer.lower() in named:
         return named[serializer.lower()]
     if callable(serializer):

@@ -88,7 +88,8 @@ class ZmqClient(Endpoint):
 
         Raises ZmqTimeoutError (PeerLostError when the connection to the server is lost), RemoteError when the
         server's handler raised, AuthenticationError, EncodeError; MalformedMessageError for an answer that
-        cannot be read, and for the request after a foreign server's answer of several parts.
+        cannot be read, and for the next request after a server that does not use caraml answered in several
+        parts.
         """
         wire = self._wire
         if wire.closing and not self._closed:  # the last request dropped its socket
@@ -158,7 +159,7 @@ class ZmqClient(Endpoint):
         """Close the socket, so that a late answer is lost and ZeroMQ releases the arrays of the request."""
         self._wire.close(0)
         deadline = time.monotonic() + _RELEASE_SECONDS * len(lent)
-        while any(whole_part() is not None for whole_part in lent) and time.monotonic() < deadline:
+        while any(reference() is not None for reference in lent) and time.monotonic() < deadline:
             time.sleep(0.001)
 
     def close(self, linger: float | None = None) -> None:

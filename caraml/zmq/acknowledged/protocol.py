@@ -23,7 +23,7 @@ import numpy as np
 
 from caraml.codec.parts import MAGIC, Parts, size, view
 
-# A position after every message.
+# A sequence after that of every message.
 EVERYTHING = (1 << 63) - 1
 HELLO, DATA, WELCOME, ACK, READY, SHARED, DONE = range(17, 24)
 # Flags of DATA. DETACHED: the payload is in a frame of its own, so that it is not copied behind the head.
@@ -45,15 +45,15 @@ class Head(NamedTuple):
     Attributes:
         magic: MAGIC, to recognize a head.
         kind: HELLO to DONE.
-        count: The flags of DATA; of WELCOME and ACK the messages of the window.
+        count: In DATA, the flags; in WELCOME and ACK, the size of the window in messages.
         connection: The connection of the session.
         sender: The sender of the session.
-        first: The sequence of DATA, the lowest unacknowledged one of HELLO, `received` of WELCOME and ACK,
-            `finished` of READY.
-        second: The identifier of DATA, `finished` of WELCOME and ACK.
-        window_bytes: The bytes of the window, of WELCOME and ACK.
-        asked: The last sequence before a HELLO, repeated in its WELCOME: missing messages up to this one are
-            lost, later ones may still arrive.
+        first: In DATA, the sequence of the message; in HELLO, the lowest unacknowledged sequence; in WELCOME
+            and ACK, `received`; in READY, `finished`.
+        second: In DATA, the identifier of the message; in WELCOME and ACK, `finished`.
+        window_bytes: In WELCOME and ACK, the size of the window in bytes.
+        asked: In HELLO, the last sequence sent before it; WELCOME repeats it: missing messages up to this one
+            are lost, later ones may still arrive.
     """
 
     magic: int
@@ -122,7 +122,10 @@ _unacknowledged: Any = tuple.__new__  # pyright: ignore[reportUnknownMemberType,
 
 
 class Window:
-    """The unfinished messages of a receiver; `peer` is its ZeroMQ identity, b"" if the sender connects."""
+    """The messages sent to a receiver that it has not finished; its ZeroMQ identity is `peer`.
+
+    The identity is b"" if the sender connects.
+    """
 
     def __init__(self, peer: bytes, sender: int, connection: int) -> None:
         self.peer = peer
@@ -142,7 +145,7 @@ class Window:
         return self.sender, self.connection
 
     def has_room(self, nbytes: int) -> bool:
-        """Return whether another message may be sent; of those larger than the window, two at a time."""
+        """Return whether a message of this size may be sent: any size, if fewer than two are unfinished."""
         waiting = len(self.unfinished)
         return waiting < self.max_messages and (self.in_flight + nbytes <= self.max_bytes or waiting < 2)
 

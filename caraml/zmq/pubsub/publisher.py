@@ -1,4 +1,4 @@
-"""ZmqPub: every message to every subscriber of its topic; see subscriber.py for the other side.
+"""ZmqPub sends every message to all subscribers of its topic; see subscriber.py for the other side.
 
 >>> from caraml.zmq.pubsub.subscriber import ZmqSub
 >>> publisher = ZmqPub(port=0, serializer="msgpack")
@@ -74,9 +74,9 @@ class _Topic:
     Its messages are a stream with numbers of its own, so that subscribers count missed messages by topic.
     """
 
-    def __init__(self, name: bytes, most: int) -> None:
+    def __init__(self, name: bytes, max_prepared: int) -> None:
         self.name = name
-        self.most = most
+        self.max_prepared = max_prepared
         self.stream = secrets.randbits(32)
         self.start = start(name, INLINE, self.stream)
         self.set_next_number(0)
@@ -84,8 +84,8 @@ class _Topic:
     def set_next_number(self, number: int) -> None:
         """Number the next message `number`."""
         # The first number after `headers`, whose numbers differ in the last byte only.
-        self.end_of_headers = number + min(self.most, 256 - number % 256)
-        self.headers: Iterator[bytes] = headers(self.start, number & LAST_NUMBER, self.most)
+        self.end_of_headers = number + min(self.max_prepared, 256 - number % 256)
+        self.headers: Iterator[bytes] = headers(self.start, number & LAST_NUMBER, self.max_prepared)
 
     def next_headers(self) -> bytes:
         """Prepare more headers and return the first."""
@@ -272,8 +272,8 @@ class ZmqPub(Endpoint):
         name = check_topic(str2bytes(topic))
         if len(self._topics) >= _MAX_TOPICS:
             self._topics.clear()  # new streams begin
-        most = max(_MIN_HEADERS_PREPARED, _HEADERS_PREPARED // (len(self._topics) + 1))
-        known = self._topics[topic] = _Topic(name, most)
+        max_prepared = max(_MIN_HEADERS_PREPARED, _HEADERS_PREPARED // (len(self._topics) + 1))
+        known = self._topics[topic] = _Topic(name, max_prepared)
         self._longest_header = max(self._longest_header, len(name) + HEADER_BYTES)
         return known
 
@@ -283,13 +283,14 @@ class ZmqPub(Endpoint):
         if nbytes <= self._largest // 2 - self._longest_header and self._largest > _SMALLEST:
             self._largest //= 2
             self._make_room(nbytes)
-        topic.most = max(_MIN_HEADERS_PREPARED, _HEADERS_PREPARED // len(self._topics))
+        topic.max_prepared = max(_MIN_HEADERS_PREPARED, _HEADERS_PREPARED // len(self._topics))
         return topic.next_headers()
 
     def _make_room(self, nbytes: int) -> None:
         """Set the high-water mark so that the queue of a subscriber stays within the budget in bytes.
 
-        A large message sets it by its own size, for itself only; small ones by the largest of them lately.
+        A large message sets the mark by its own size, for itself only; a small message sets it by the size of
+        the largest recent small message.
         """
         if nbytes > ZERO_COPY:
             self._fast_bytes = -1  # so that the next message sets the mark again
