@@ -26,7 +26,7 @@ _TEMPORARY_TAINTS = (
     "ToBeDeleted",
 )
 _ENDED = ("Succeeded", "Failed")
-GENERAL = "Request less, add a node, or change node_selector and tolerations"
+GENERAL_REMEDY = "Request less, add a node, or change node_selector and tolerations"
 _KINDS = ("cpu", "memory", "gpus")
 
 
@@ -117,13 +117,22 @@ def _integer(quantity: object) -> int:
     return math.floor(amount(quantity) or 0)
 
 
-def needs(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
-    """Return a remedy, `fits after: 1 more node of its kind, or cpu <= 1.8`, or the label or taint."""
+def remedy_of(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
+    """Return what would let a pending pod be scheduled, such as `It would fit with cpu <= 1.8`.
+
+    If no node has the labels that the pod selects, or the pod does not tolerate a taint, the remedy names the
+    label or the toleration.
+
+    Args:
+        pod: The pending pod.
+        nodes: All nodes of the cluster.
+        pods: The pods that run on the nodes.
+    """
     selected = [node for node in nodes if _is_selected(pod, node)]
     pool = annotation(pod, POOL)
     if not selected:
         return (
-            f"Pool {pool} has no machine now: wait for a new one, or raise min"
+            f"Pool {pool} has no machine now: wait for a new one, or raise the pool's min"
             if pool
             else _labels(pod, nodes)
         )
@@ -132,7 +141,7 @@ def needs(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
         taint = _untolerated(pod, selected[0])[0]
         fields = [name for name in ("key", "value", "effect") if taint.get(name)]
         arguments = ", ".join(f'{name}="{taint[name]}"' for name in fields)
-        return f"fits after: add_toleration({arguments})"
+        return f"It would fit with add_toleration({arguments})"
     request = replace(requested([pod]), pods=0)
     offers = {text(node, "metadata", "name"): allocatable(node) for node in tolerated}
     changes: list[str] = []
@@ -146,14 +155,14 @@ def needs(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> str:
     )
     if least and all(free > 0 for free in least.values()):
         changes.append(" and ".join(_at_most(kind, free) for kind, free in least.items()))
-    return f"fits after: {', or '.join(changes)}" if changes else GENERAL
+    return f"It would fit with {', or '.join(changes)}" if changes else GENERAL_REMEDY
 
 
 def _one_more(pod: Values, machines: int) -> str:
     """Return `1 more machine of pool gpu`, and whether the pool's maximum is reached."""
     pool, maximum = annotation(pod, POOL), annotation(pod, POOL_MAX)
     if not pool:
-        return "1 more node of its kind"
+        return "1 more node like those that it selects"
     full = f", whose max of {maximum} is reached" if maximum and machines >= int(maximum) else ""
     return f"1 more machine of pool {pool}{full}"
 
@@ -165,7 +174,7 @@ def _labels(pod: Values, nodes: Sequence[Values]) -> str:
         if str(label) not in existing:
             have = f"{key}: {', '.join(existing[:8])}" if existing else f"no {key} at all"
             return f"Change node_selector: no node has {key}={label}; nodes have {have}"
-    return GENERAL
+    return GENERAL_REMEDY
 
 
 def _is_selected(pod: Values, node: Values) -> bool:

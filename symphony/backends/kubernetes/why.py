@@ -185,8 +185,8 @@ def _schedulable(client: Client, pod: Values) -> str:
         bodies = client.items(path_of("nodes"))
         pods = client.items(path_of("pods"), fieldSelector="status.phase!=Succeeded,status.phase!=Failed")
     except Refused:
-        return nodes.GENERAL
-    return nodes.needs(pod, bodies, pods)
+        return nodes.GENERAL_REMEDY
+    return nodes.remedy_of(pod, bodies, pods)
 
 
 def _not_created(client: Client, namespace: str, name: str) -> Link:

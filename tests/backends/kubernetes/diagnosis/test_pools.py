@@ -40,32 +40,33 @@ def pod(cpu: str = "5", most: str = "2", node_name: str = "", memory: str = "0")
 @pytest.mark.parametrize(
     ("nodes", "taken", "words"),
     [
-        ([], [], "Pool gpu has no machine now: wait for a new one, or raise min"),
-        ([node("a")], ["a"], "fits after: 1 more machine of pool gpu, or cpu <= 3"),
+        ([], [], "Pool gpu has no machine now: wait for a new one, or raise the pool's min"),
+        ([node("a")], ["a"], "It would fit with 1 more machine of pool gpu, or cpu <= 3"),
         (
             [node("a"), node("b")],
             ["a", "b"],
-            "fits after: 1 more machine of pool gpu, whose max of 2 is reached, or cpu <= 3",
+            "It would fit with 1 more machine of pool gpu, whose max of 2 is reached, or cpu <= 3",
         ),
         (
             [node("a", taint="x")],
             [],
-            'fits after: add_toleration(key="x", effect="NoSchedule")',
+            'It would fit with add_toleration(key="x", effect="NoSchedule")',
         ),
     ],
     ids=["empty", "full", "max", "taint"],
 )
 def test_why_says_what_a_pool_lacks_for_the_pod(nodes: list[Body], taken: list[str], words: str):
     nodes = [*nodes, node("other", pool="cpu")]
-    assert cluster_nodes.needs(pod(), nodes, [pod(node_name=each) for each in taken]) == words
+    assert cluster_nodes.remedy_of(pod(), nodes, [pod(node_name=each) for each in taken]) == words
 
 
 def test_why_combines_reductions_that_only_help_together():
     """It names the machine that lacks the least."""
     taken = [pod(node_name="a", memory="20Gi"), pod("7", node_name="b", memory="20Gi")]
-    result = cluster_nodes.needs(pod(memory="12Gi"), [node("a"), node("b")], taken)
+    result = cluster_nodes.remedy_of(pod(memory="12Gi"), [node("a"), node("b")], taken)
     assert result == (
-        "fits after: 1 more machine of pool gpu, whose max of 2 is reached, or cpu <= 3 and memory <= 10Gi"
+        "It would fit with 1 more machine of pool gpu, whose max of 2 is reached,"
+        " or cpu <= 3 and memory <= 10Gi"
     )
 
 

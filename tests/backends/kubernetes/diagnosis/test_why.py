@@ -79,7 +79,7 @@ def test_why_ends_each_chain_at_the_failing_step(
 
     large = broken(sandbox, stack, "large", "scheduled")
     assert "Insufficient cpu" in large["what"]
-    assert "fits after: cpu <= " in large["remedy"]
+    assert "It would fit with cpu <= " in large["remedy"]
     nowhere = broken(sandbox, stack, "nowhere", "scheduled")
     assert "no node has kubernetes.io/os=plan9; nodes have kubernetes.io/os: linux" in nowhere["remedy"]
 
