@@ -1,7 +1,7 @@
 """Renders the pods of a plan, one for each ungrouped process and each process group.
 
-`pod()` has the manifest of a pod, `_container()` that of a process; their parts follow. The user's `pod_yml`
-and `container_yml` are merged over them; only security settings and annotations follow.
+`pod()` returns the manifest of a pod, `_container()` the container of a process. The user's `pod_yml` and
+`container_yml` are merged over them; only security settings and annotations are added after that.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ _KEYS = ("mountPath", "name")
 class PlannedPod:
     """A pod of the plan.
 
-    group: None for an ungrouped process. is_equal: its processes are equal workers with those of
-    other pods.
+    group: None for an ungrouped process. is_equal: whether its processes are equal workers, which share a
+    rendezvous with processes of other pods.
     """
 
     name: str
@@ -107,7 +107,7 @@ def pod_of(process: PlannedProcess) -> str:
 
 
 def equal_pods(plan: Plan) -> list[list[str]]:
-    """Return the names in the plan of the pods of equal workers; workers of one pod are not among them."""
+    """Return the planned names of the pods of each group of equal workers, unless one pod has all of them."""
     groups = (
         list(dict.fromkeys(pod_of(plan.process(path)) for path in paths)) for paths in plan.equal_workers
     )
@@ -140,7 +140,7 @@ def pod(
         planned: The pod.
         settings: The settings of the stack.
         owner: The owner mark of the stack.
-        attempt: The attempt of the pod.
+        attempt: The attempt of the pod; the engine replaces a pod of another attempt.
         key: The key of the digests of secret_env.
     """
     spec: dict[str, Any] = {
@@ -456,7 +456,7 @@ def merge(rendered: Any, override: Any) -> Any:
     if isinstance(rendered, Mapping) and isinstance(override, Mapping):
         fields, overrides = cast("Mapping[str, Any]", rendered), cast("Mapping[str, Any]", override)
         merged = {
-            name: merge(fields[name], more) if name in fields else more for name, more in overrides.items()
+            name: merge(fields[name], field) if name in fields else field for name, field in overrides.items()
         }
         return {name: field for name, field in {**fields, **merged}.items() if field is not None}
     for key in _KEYS:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symphony.backends.kubernetes.manifests import labels, pod, supervisor_pod
-from symphony.backends.kubernetes.manifests.workloads import JOB, controlled
+from symphony.backends.kubernetes.manifests.workloads import JOB, workload
 from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.plan import Plan, PlannedService
 
@@ -74,7 +74,7 @@ def render(
         pods={
             pod_.name: (
                 pod_.group,
-                controlled(
+                workload(
                     pod.pod(plan, pod_, settings, owner, attempt(settings.named(pod_.name), kind), key), kind
                 ),
             )

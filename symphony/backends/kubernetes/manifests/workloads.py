@@ -28,7 +28,7 @@ TYPES = {
 RETRIES = 6
 
 
-def controlled(pod: Manifest, controller: str) -> Manifest:
+def workload(pod: Manifest, controller: str) -> Manifest:
     """Return the pod, or a Job that creates it and re-creates it if its machine is lost."""
     if controller == POD:
         return pod
