@@ -23,9 +23,9 @@ from symphony_tmux.processes.launch_file import quote
 Props = Mapping[str, Any]
 IDENTITY = ("place",)
 inputs_of = inputs.allocation_inputs
-# Seconds that a job may need to end beside the grace of its processes, and between two looks.
-_ENDING, _LOOK = 30.0, 0.3
-# Seconds before the time limit, beside the grace, at which Slurm signals the supervisor.
+# Seconds that a cancelled job may take to end, and between two looks.
+_END_TIMEOUT, _PERIOD = 30.0, 0.3
+# Slurm signals the supervisor this many seconds and the grace period before the time limit.
 _BEFORE_LIMIT = 30
 
 # Restarts a killed supervisor, and forwards the signals that Slurm sends to the shell alone.
@@ -56,18 +56,18 @@ exit "$code"
 
 
 def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
-    """Return no repairs: those of a step report that its job no longer exists."""
+    """Return no repairs: if the job no longer exists, its steps report it."""
     return {}
 
 
 def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
     """Submit the job, or take over one that an interrupted run submitted."""
-    wanted = inputs_of(props)
-    return Path(wanted.place).name, _make(wanted, props, queue)
+    declared = inputs_of(props)
+    return Path(declared.place).name, _apply(declared, props, queue)
 
 
 def diff(olds: Props, news: Props, queue: Queue) -> Difference:
-    """Return the changes; the allocation of another folder is another resource."""
+    """Return the changes; another folder needs another resource."""
     if olds["place"] != news["place"]:
         return Difference(IDENTITY, IDENTITY)
     changed = [name for name in ("declared", "options") if olds.get(name) != news.get(name)]
@@ -84,25 +84,25 @@ def read(props: Props, queue: Queue) -> dict[str, Any] | None:
 
 
 def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
-    """Write the new declaration for the supervisor, or submit another job if this job does not fit."""
-    wanted = inputs_of(news)
-    if [*(olds.get("options") or ())] != [*wanted.options]:
-        end(Folder(wanted.place), wanted.experiment)
-    return _make(wanted, news, queue)
+    """Write the new declaration for the supervisor; if the options of the job changed, submit another job."""
+    declared = inputs_of(news)
+    if [*(olds.get("options") or ())] != [*declared.options]:
+        end(Folder(declared.place), declared.experiment)
+    return _apply(declared, news, queue)
 
 
 def delete(props: Props, queue: Queue) -> None:
     """End the job and remove its folder."""
-    wanted = inputs_of(props)
-    folder = Folder(wanted.place)
-    end(folder, wanted.experiment)
+    declared = inputs_of(props)
+    folder = Folder(declared.place)
+    end(folder, declared.experiment)
     folder.remove()
 
 
 def ensure_job(folder: Folder, queue: Queue) -> None:
     """Submit a job unless a job of the experiment waits or runs.
 
-    A process that is to start again may find that its job has ended meanwhile.
+    The job may have ended by the time that one of its processes is to start again.
     """
     experiment = folder.experiment()
     if experiment is None:
@@ -117,7 +117,7 @@ def ensure_job(folder: Folder, queue: Queue) -> None:
 
 
 def live_job(folder: Folder, experiment: Experiment) -> Job | None:
-    """Return the job of an experiment while it waits or runs."""
+    """Return the job of an experiment; None if no job waits or runs."""
     jobs = commands.jobs(experiment.configuration)
     submitted = folder.job()
     if submitted is not None and (job := jobs.get(submitted.number)) is not None and not job.has_ended:
@@ -131,27 +131,27 @@ def end(folder: Folder, experiment: Experiment) -> None:
     """End every job of this experiment and wait until Slurm has ended it; no other job is touched.
 
     Raises:
-        SymphonyError: It does not end.
+        SymphonyError: A job does not end.
     """
-    # The supervisor ends the processes with their grace; Slurm would kill them after its own KillWait.
+    # The supervisor gives the processes their grace period; Slurm would kill them after its own KillWait.
     own = _own(experiment)
-    began, asked = time.monotonic(), False
+    began, is_cancelled = time.monotonic(), False
     for job in own:
         if job.is_waiting:
             commands.cancel(experiment.configuration, [job.number])
         elif not job.has_ended:
             commands.cancel(experiment.configuration, [job.number], "--signal=USR1", "--batch")
     while own := _own(experiment):
-        late = time.monotonic() - began
-        if late > experiment.grace + 5 and not asked:
-            asked = True
+        elapsed = time.monotonic() - began
+        if elapsed > experiment.grace + 5 and not is_cancelled:
+            is_cancelled = True
             commands.cancel(experiment.configuration, [job.number for job in own])
-        if late > experiment.grace + 5 + _ENDING:
+        if elapsed > experiment.grace + 5 + _END_TIMEOUT:
             raise SymphonyError(
                 f"job {own[0].number} does not end; its state is {own[0].state}",
                 remedy="`squeue` shows the job; run the command again later",
             )
-        time.sleep(_LOOK)
+        time.sleep(_PERIOD)
 
 
 def _own(experiment: Experiment) -> list[Job]:
@@ -160,16 +160,17 @@ def _own(experiment: Experiment) -> list[Job]:
     return [job for job in jobs if job.comment == experiment.owner and job.has_processes]
 
 
-def _make(wanted: AllocationInputs, props: Props, queue: Queue) -> dict[str, Any]:
-    folder, experiment = Folder(wanted.place), wanted.experiment
+def _apply(declared: AllocationInputs, props: Props, queue: Queue) -> dict[str, Any]:
+    """Write the files and the declaration into the folder, submit a job if needed, and return the outputs."""
+    folder, experiment = Folder(declared.place), declared.experiment
     folder.make()
     for kind in KINDS:
-        experiment_folder.copy_files(folder.place / kind, getattr(wanted, kind))
+        experiment_folder.copy_files(folder.place / kind, getattr(declared, kind))
     folder.declare(experiment)
     for stray in folder.wanted().keys() - experiment.shares.keys():
         folder.unwant(stray)
-    if folder.options() is None or [*(folder.options() or ())] != [*wanted.options]:
-        folder.note_options(wanted.options)
+    if folder.options() is None or [*(folder.options() or ())] != [*declared.options]:
+        folder.note_options(declared.options)
         ensure_job(folder, queue)
     return inputs.repeated(props, AllocationInputs)
 

@@ -243,12 +243,13 @@ class Folder:
         wanted = files.matching(self.place / "wanted", "*.json")
         return sorted(files.matching(self.place, "experiment@*.json")), sorted(wanted)
 
-    def wish(self, path: str, attempt: int) -> Wanted | None:
-        return experiment_folder.read(self._wish(path, attempt), Wanted)
+    def request(self, path: str, attempt: int) -> Wanted | None:
+        """Return a requested start; None if it is no longer requested."""
+        return experiment_folder.read(self._request_file(path, attempt), Wanted)
 
     def want(self, wanted: Wanted) -> None:
         """Ask for a start; earlier ones of the process are no longer wanted."""
-        files.replace(self._wish(wanted.path, wanted.attempt), msgspec.json.encode(wanted))
+        files.replace(self._request_file(wanted.path, wanted.attempt), msgspec.json.encode(wanted))
         self._forget(wanted.path, below=wanted.attempt)
 
     def unwant(self, path: str) -> None:
@@ -260,7 +261,7 @@ class Folder:
             if below is None or int(file.stem.rpartition("@")[2]) < below:
                 file.unlink(missing_ok=True)
 
-    def _wish(self, path: str, attempt: int) -> Path:
+    def _request_file(self, path: str, attempt: int) -> Path:
         return self.place / "wanted" / f"{names.folder_name(path)}@{attempt}.json"
 
     # what the supervisor writes

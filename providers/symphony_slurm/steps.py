@@ -25,15 +25,15 @@ from symphony_tmux.resource import changes
 Props = Mapping[str, Any]
 IDENTITY = inputs.REPLACED
 inputs_of = inputs.step_inputs
-# Seconds that the supervisor has to end a process beside its grace, and between two looks.
-_ENDING, _LOOK = 15.0, 0.1
+# Seconds that `delete` waits for the end of a process after its grace period, and between two looks.
+_END_TIMEOUT, _PERIOD = 15.0, 0.1
 
 
 def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
     """Return what `check` adds to the inputs of a step in the state: the reason to repair it, if any."""
     folder, path = Folder(str(old_inputs["place"])), str(old_inputs["path"])
-    now = _condition(folder, path, folder.wanted().get(path, 0), queue)
-    return {} if now.is_good else {REASON: now.reason}
+    current = _condition(folder, path, folder.wanted().get(path, 0), queue)
+    return {} if current.is_good else {REASON: current.reason}
 
 
 def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
@@ -41,9 +41,9 @@ def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
     step = inputs_of(props)
     folder = Folder(step.place)
     attempt = _last_attempt(folder, step.path)
-    wish = folder.wish(step.path, attempt) if attempt else None
+    request = folder.request(step.path, attempt) if attempt else None
     kept = inputs.repeated(props, StepInputs)
-    is_same = wish is not None and wish.digest == changes.digest(kept, LAUNCHED)
+    is_same = request is not None and request.digest == changes.digest(kept, LAUNCHED)
     if not is_same or not _condition(folder, step.path, attempt, queue).is_good:
         attempt = _request(folder, step, kept, attempt, queue)
     return f"{Path(step.place).name}/{step.path}", {**kept, **_outputs(folder, step, attempt)}
@@ -54,8 +54,8 @@ def diff(olds: Props, news: Props, queue: Queue) -> Difference:
     if replaced := tuple(name for name in IDENTITY if olds.get(name) != news.get(name)):
         return Difference(replaced, replaced)
     changed = changes.changes(olds, news, LAUNCHED)
-    now = _condition(Folder(str(olds["place"])), str(olds["path"]), int(olds["attempt"]), queue)
-    return Difference((*changed, *(() if now.is_good else ("status",))))
+    current = _condition(Folder(str(olds["place"])), str(olds["path"]), int(olds["attempt"]), queue)
+    return Difference((*changed, *(() if current.is_good else ("status",))))
 
 
 def read(props: Props, queue: Queue) -> dict[str, Any] | None:
@@ -78,16 +78,16 @@ def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
 
 
 def delete(props: Props, queue: Queue) -> None:
-    """Ask the supervisor to end the process, and wait for that, at most its grace and _ENDING."""
+    """Ask the supervisor to end the process, and wait for its end, at most its grace and _END_TIMEOUT."""
     folder, path = Folder(str(props["place"])), str(props["path"])
     folder.unwant(path)
     experiment = folder.experiment()
-    deadline = time.monotonic() + (experiment.grace if experiment else 0) + _ENDING
+    deadline = time.monotonic() + (experiment.grace if experiment else 0) + _END_TIMEOUT
     while time.monotonic() < deadline and (record := folder.record(path)) is not None:
         job = queue.job(folder)
         if record.state in ("held", "ended", "lost") or job is None or job.number != record.job:
             break
-        time.sleep(_LOOK)
+        time.sleep(_PERIOD)
     for file in files.matching(folder.process(path), "*.sh"):
         with suppress(OSError):
             files.remove(file)

@@ -343,14 +343,14 @@ class Slurm(logs.Outputs):
         )
 
     def release(self, path: str) -> str:
-        wish = self._folder.wish(path, self._wanted[path])
-        if wish is None:
+        request = self._folder.request(path, self._wanted[path])
+        if request is None:
             return ""
-        if wish.cwd and not Path(wish.cwd).is_dir():
-            return f"the start folder {wish.cwd} does not exist on {os.uname().nodename}"
-        if wish.code is not None and wish.code.has_changed():
+        if request.cwd and not Path(request.cwd).is_dir():
+            return f"the start folder {request.cwd} does not exist on {os.uname().nodename}"
+        if request.code is not None and request.code.has_changed():
             return CHANGED
-        self._due.append(wish)
+        self._due.append(request)
         return ""
 
     def restart(self, path: str) -> None:

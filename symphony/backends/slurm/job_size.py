@@ -1,7 +1,7 @@
 """Computes the sbatch options of an experiment's job from the resources of its processes.
 
-Processes in different partitions need a heterogeneous job, with a component a partition; a ":" separates the
-options of components, as on the command line of sbatch.
+Processes in different partitions need a heterogeneous job, which has a component for each partition; a ":"
+separates the options of components, as on the command line of sbatch.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ def shares_of(processes: Iterable[tuple[str, ProcessSettings, str]], settings: S
 
     Args:
         processes: The path of each process, its settings, and its group.
-        settings: Those of the stack.
+        settings: The settings of the stack.
     """
     members = [*processes]
-    named = {group or path: name for path, process, group in members if (name := process.place.partition)}
+    partitions = {
+        group or path: name for path, process, group in members if (name := process.place.partition)
+    }
     default = settings.partition or ""
     return {
-        path: _share(process, group, named.get(group or path, default)) for path, process, group in members
+        path: _share(process, group, partitions.get(group or path, default))
+        for path, process, group in members
     }
 
 
@@ -50,35 +53,39 @@ def _share(process: ProcessSettings, group: str, partition: str) -> Share:
 
 def options_of(settings: Settings, shares: Mapping[str, Share], folder: Folder) -> list[str]:
     """Return the options of sbatch; those of the running job if it is still large enough."""
-    classes: dict[str, dict[str, Share]] = {}
+    by_partition: dict[str, dict[str, Share]] = {}
     for path, share in shares.items():
-        classes.setdefault(share.partition, {})[path] = share
-    classes = classes or {settings.partition or "": {}}
-    now = folder.options() or ()
-    had = {partition_of(options): options for options in components(now)}
+        by_partition.setdefault(share.partition, {})[path] = share
+    by_partition = by_partition or {settings.partition or "": {}}
+    current = folder.options() or ()
+    current_components = {partition_of(options): options for options in components(current)}
 
     def by_need(partition: str) -> tuple[bool, bool, str]:
-        gpus = any(share.gpus for share in classes[partition].values())
+        gpus = any(share.gpus for share in by_partition[partition].values())
         return not gpus, partition == (settings.partition or ""), partition
 
-    # Slurm gives nodes that several components could have to the first of them.
-    order = sorted(classes, key=by_need)
+    # If several components could use a node, Slurm gives it to the first of them.
+    order = sorted(by_partition, key=by_need)
 
     def component(partition: str, order: Sequence[str]) -> _Component:
         supervised = len(shares) if partition == order[0] else 0
-        return _Component(settings, partition, classes[partition], supervised, len(order) == 1)
+        return _Component(settings, partition, by_partition[partition], supervised, len(order) == 1)
 
-    if had.keys() == classes.keys() and all(
-        component(partition, [*had]).fits(options) for partition, options in had.items()
+    if current_components.keys() == by_partition.keys() and all(
+        component(partition, [*current_components]).fits(options)
+        for partition, options in current_components.items()
     ):
-        return list(now)
+        return list(current)
     first, *others = (component(partition, order).options for partition in order)
     return [*first, *(option for options in others for option in (":", *options))]
 
 
 @dataclass(frozen=True)
 class _Component:
-    """The processes of one partition; supervised: those of the supervisor, if it runs here."""
+    """A component of the job: the processes of one partition.
+
+    supervised: the number of processes that the supervisor starts; 0 if it runs in another component.
+    """
 
     settings: Settings
     partition: str
@@ -88,37 +95,38 @@ class _Component:
 
     @property
     def nodes(self) -> int:
-        """Return as many nodes as the stack has; in a heterogeneous job no more than are of use."""
-        most, loads = self.settings.nodes, placement.units_of(self.shares).values()
+        """Return the number of nodes that the stack sets; in a heterogeneous job, no more than are useful."""
+        maximum, loads = self.settings.nodes, placement.units_of(self.shares).values()
         if self.is_only:
-            return most
+            return maximum
         if not (with_gpus := sum(1 for gpus, *_ in loads if gpus)):
-            return min(most, len(loads))
-        # All nodes have equal shares: more of them must not ask for more GPUs in all.
-        return min(range(min(most, with_gpus), 0, -1), key=lambda nodes: nodes * self._gpus(nodes))
+            return min(maximum, len(loads))
+        # All nodes get equally many GPUs: more nodes must not need more GPUs in total.
+        return min(range(min(maximum, with_gpus), 0, -1), key=lambda nodes: nodes * self._gpus(nodes))
 
     @property
     def options(self) -> list[str]:
         # sbatch passes --mem on to components without it, but not --mem-per-cpu.
-        sizes = _written(self._sizes(self.nodes), memory_per_cpu=not self.is_only)
+        sizes = _size_options(self._sizes(self.nodes), memory_per_cpu=not self.is_only)
         return [*self._fixed(self.nodes), *sizes, *self.settings.sbatch_options]
 
     def fits(self, options: Sequence[str]) -> bool:
-        """Return whether nodes with these options are enough."""
+        """Return whether a component with these options has enough for the processes."""
         own = options[: len(options) - len(self.settings.sbatch_options)]
         if [*options] != [*own, *self.settings.sbatch_options]:
             return False
-        nodes, had = int(_value(own, "nodes") or 0), _sizes(own)
+        nodes, available = int(_value(own, "nodes") or 0), _sizes(own)
         if self.is_only or not self.nodes <= nodes <= self.settings.nodes:
             nodes = self.nodes
-        return _rest(own) == self._fixed(nodes) and all(
-            had.get(name, 0) >= size for name, size in self._sizes(nodes).items()
+        return _without_sizes(own) == self._fixed(nodes) and all(
+            available.get(name, 0) >= size for name, size in self._sizes(nodes).items()
         )
 
     def _gpus(self, nodes: int) -> int:
         return sum(placement.needed(self.shares, nodes)[2].values())
 
     def _fixed(self, nodes: int) -> list[str]:
+        """Return the options that must be equal in the running job."""
         settings = self.settings
         constraints = {settings.constraint or ""} | {share.constraint for share in self.shares.values()}
         named = {
@@ -134,8 +142,8 @@ class _Component:
 
     def _sizes(self, nodes: int) -> dict[str, int]:
         cpus, memory, gpus = placement.needed(self.shares, nodes)
-        own = _of_the_supervisor(self.supervised) if self.supervised else 0
-        return {"cpus-per-task": max(1, ceil(cpus)), "mem": memory and memory + own, **gpus}
+        supervisor = _supervisor_memory(self.supervised) if self.supervised else 0
+        return {"cpus-per-task": max(1, ceil(cpus)), "mem": memory and memory + supervisor, **gpus}
 
 
 def components(options: Sequence[str]) -> list[list[str]]:
@@ -159,15 +167,15 @@ def time_of(options: Sequence[str]) -> str:
     return _value(options, "time")
 
 
-def _of_the_supervisor(processes: int) -> int:
-    """Return the MiB that the supervisor and an srun a process take, on the node that Slurm makes the first.
+def _supervisor_memory(processes: int) -> int:
+    """Return the MiB that the supervisor and its srun commands, one for each process, use on the first node.
 
-    They grow in leaps, so that a further process seldom needs another job.
+    They grow in steps, so that one more process rarely needs another job.
     """
     return 64 + 8 * max(16, 1 << (processes - 1).bit_length())
 
 
-def _written(sizes: Mapping[str, int], *, memory_per_cpu: bool) -> list[str]:
+def _size_options(sizes: Mapping[str, int], *, memory_per_cpu: bool) -> list[str]:
     gres = ",".join(f"{name}:{count}" for name, count in _gpus(sizes).items())
     cpus, memory = sizes["cpus-per-task"], f"--mem={sizes['mem']}M"
     if memory_per_cpu and cpus:
@@ -176,24 +184,24 @@ def _written(sizes: Mapping[str, int], *, memory_per_cpu: bool) -> list[str]:
 
 
 def _gpus(sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of GPUs of a node by type: `gpu`, `gpu:v100`."""
+    """Return the number of GPUs of each type, such as `gpu` or `gpu:v100`."""
     return {name: sizes[name] for name in sorted(sizes) if name.partition(":")[0] == "gpu"}
 
 
 def _sizes(options: Sequence[str]) -> dict[str, int]:
-    found: dict[str, int] = {"cpus-per-task": 0, "mem": 0}
+    sizes: dict[str, int] = {"cpus-per-task": 0, "mem": 0}
     for option in options:
         name, _, value = option.removeprefix("--").partition("=")
-        # Those that the stack lists may have other units.
+        # The stack's own sbatch options may have other units.
         number = int(value.removesuffix("M")) if re.fullmatch(r"\d+M?", value) else 0
         if option.startswith("--gres=gpu:"):
             parts = (part.rpartition(":") for part in value.split(","))
-            found |= {kind: int(count) for kind, _, count in parts if count.isdecimal()}
+            sizes |= {kind: int(count) for kind, _, count in parts if count.isdecimal()}
         elif name == "mem-per-cpu":
-            found["mem"] = number * found["cpus-per-task"]
-        elif name in found:
-            found[name] = number
-    return found
+            sizes["mem"] = number * sizes["cpus-per-task"]
+        elif name in sizes:
+            sizes[name] = number
+    return sizes
 
 
 def _value(options: Sequence[str], name: str) -> str:
@@ -206,10 +214,12 @@ def _all_of(constraints: Collection[str]) -> str:
     return "&".join(f"({text})" if len(distinct) > 1 and "|" in text else text for text in distinct)
 
 
-def _rest(options: Sequence[str]) -> list[str]:
+def _without_sizes(options: Sequence[str]) -> list[str]:
     sizes = _sizes(options)
-    written = {option for per_cpu in (False, True) for option in _written(sizes, memory_per_cpu=per_cpu)}
-    return [option for option in options if option not in written]
+    excluded = {
+        option for per_cpu in (False, True) for option in _size_options(sizes, memory_per_cpu=per_cpu)
+    }
+    return [option for option in options if option not in excluded]
 
 
 def in_words(options: Sequence[str]) -> str:
@@ -226,7 +236,7 @@ def _in_words(options: Sequence[str]) -> str:
     shown = ("partition", "account", "qos", "time", "constraint")
     named = [option.removeprefix("--").replace("=", " ", 1) for option in options]
     where = [option for option in named if option.partition(" ")[0] in shown]
-    many = "1 node" if nodes == "1" else f"{nodes} nodes"
+    number = "1 node" if nodes == "1" else f"{nodes} nodes"
     each = " each" if nodes != "1" else ""
-    placed = f" ({', '.join(where)})" if where else ""
-    return f"{many} with {', '.join(parts)}{each}{placed}"
+    suffix = f" ({', '.join(where)})" if where else ""
+    return f"{number} with {', '.join(parts)}{each}{suffix}"

@@ -26,8 +26,8 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     """Return the capabilities of Slurm and the experiment's problems; nodes and ports are chosen later."""
     path = search_path(launch_file.caller())
     settings, folder = settings_of(context), folder_for(context)
-    problems, remarks = _of_the_job(spec, settings, folder)
-    problems = (*_pools(spec), *_split_groups(spec), *problems)
+    problems, remarks = _check_job(spec, settings, folder)
+    problems = (*_unsupported_places(spec), *_split_groups(spec), *problems)
     return Target(
         backend="slurm",
         physical_name=context.physical_name,
@@ -51,7 +51,7 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     )
 
 
-def _pools(spec: ExperimentSpec) -> Iterator[Problem]:
+def _unsupported_places(spec: ExperimentSpec) -> Iterator[Problem]:
     """Yield a problem for each place() that names a pool or places a whole group."""
     for owner in (*spec.groups, *(process for _, process in spec.members())):
         place = owner.place
@@ -84,7 +84,7 @@ def _unknown_partitions(spec: ExperimentSpec, known: Collection[str]) -> Iterato
             yield Problem(what, remedy, (process.at("place partition"),))
 
 
-def _of_the_job(
+def _check_job(
     spec: ExperimentSpec, settings: Settings, folder: Folder
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """Return problems if Slurm would never start the job, and remarks if a new job will be submitted."""
@@ -92,11 +92,13 @@ def _of_the_job(
         (path_of(group, process), process, group.name if group else "") for group, process in spec.members()
     )
     options = job_size.options_of(settings, job_size.shares_of(members, settings), folder)
-    asked = f"The job asks for {job_size.in_words(options)}"
-    now, job = folder.options(), folder.job()
-    if now is not None and [*now] == options:
+    request = f"The job asks for {job_size.in_words(options)}"
+    current, job = folder.options(), folder.job()
+    if current is not None and [*current] == options:
         return (), ()
-    again = f"; needs a new allocation: job {job.number} has {job_size.in_words(now)}" if now and job else ""
+    new = ""
+    if current and job:
+        new = f"; it needs a new allocation: job {job.number} has {job_size.in_words(current)}"
     try:
         limits = commands.time_limits(settings.slurm_conf or "")
         if unknown := [*_unknown_partitions(spec, [name for name in limits if name])]:
@@ -105,16 +107,16 @@ def _of_the_job(
     except commands.NoAnswer as error:
         return (Problem(error.what, error.remedy, (spec.where,)),), ()
     except SymphonyError as error:
-        what = f"{asked}{again}, but Slurm would not start it: {error.what}"
+        what = f"{request}{new}, but Slurm would not start it: {error.what}"
         return (Problem(what, "request less, or change the settings of the stack", (spec.where,)),), ()
-    when = start[:16].replace("T", " ")
-    start = f"{again}; Slurm expects to start it at about {when}"
+    time = start[:16].replace("T", " ")
+    expected = f"{new}; Slurm expects to start it at about {time}"
     components = job_size.components(options)
     over = _over_limits(components, limits)
     if len(components) == 1:
-        return (), (Problem(f"{asked}{start}", ""), *over)
+        return (), (Problem(f"{request}{expected}", ""), *over)
     sizes = [f"component {n} asks for {job_size.in_words(part)}" for n, part in enumerate(components)]
-    lines = [f"The job has {len(components)} components{start}", *sizes]
+    lines = [f"The job has {len(components)} components{expected}", *sizes]
     return (), (*(Problem(line, "") for line in lines), *over)
 
 
