@@ -132,9 +132,9 @@ class Tmux(logs.Outputs):
         return list(ports) if pane is None else sockets.missing(pane.pid, ports)
 
     def activity(self) -> Mapping[str, tuple[float, int]]:
-        times = process_table.times()
+        cpu_seconds = process_table.cpu_seconds()
         return {
-            path: (sum(times.get(pid, 0) for pid in process_table.tree(pane.pid)), self._output(path))
+            path: (sum(cpu_seconds.get(pid, 0) for pid in process_table.tree(pane.pid)), self._output(path))
             for path, pane in self._panes.items()
             if not pane.dead and path in self._declared.members
         }

@@ -57,7 +57,7 @@ def boot_id() -> str:
 
 def scan() -> list[Process]:
     """Return all living processes of the machine, without zombies."""
-    return [found for pid in psutil.pids() if (found := process(pid)) is not None]
+    return [living for pid in psutil.pids() if (living := process(pid)) is not None]
 
 
 def process(pid: int) -> Process | None:
@@ -70,18 +70,18 @@ def process(pid: int) -> Process | None:
 
 
 def start_of(pid: int) -> int:
-    """Return the start of a living process in the unit of this machine; 0 if there is none."""
+    """Return the start time of a process, in ticks on Linux, else in milliseconds; 0 if it does not live."""
     facts = _facts(pid)
     return facts[3] if facts else 0
 
 
 def now() -> float:
-    """Return the time of the clock that counts starts, in seconds; on Linux since the boot."""
+    """Return the time in seconds on the clock of start times, which on Linux counts from the boot."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if HAS_PROC else time.time()
 
 
 def seconds(start: int) -> float:
-    """Convert a start, as of `start_of`, to the clock of `now`."""
+    """Convert a start time of `start_of` to seconds on the clock of `now`."""
     return start / (os.sysconf("SC_CLK_TCK") if HAS_PROC else 1000)
 
 
@@ -105,15 +105,15 @@ def tree(root: int) -> Iterator[int]:
                     pending += map(int, read(f"/proc/{pid}/task/{task}/children").split())
 
 
-def times() -> dict[int, float]:
-    """Return the CPU seconds of every process, including its ended children."""
+def cpu_seconds() -> dict[int, float]:
+    """Return the CPU seconds of every process by pid, including its ended children."""
     ticks = os.sysconf("SC_CLK_TCK")
-    found: dict[int, float] = {}
+    by_pid: dict[int, float] = {}
     for pid in psutil.pids():
         with suppress(OSError):
             text = read(f"/proc/{pid}/stat")
-            found[pid] = sum(map(int, text[text.rfind(b")") + 2 :].split()[11:15])) / ticks
-    return found
+            by_pid[pid] = sum(map(int, text[text.rfind(b")") + 2 :].split()[11:15])) / ticks
+    return by_pid
 
 
 def read(file: str) -> bytes:

@@ -146,7 +146,7 @@ def _new_window_at(target: str, inputs: WindowInputs, attempt: int, mark: str, f
         ["pipe-pane", "-t", target, _record_command(folder)],
         ["display-message", "-p", "-t", target, STARTED],
     ]
-    return client.run(inputs.server, client.joined(commands))
+    return client.run(inputs.server, client.join(commands))
 
 
 def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]:

@@ -27,9 +27,9 @@ from symphony_tmux.processes.process_table import Identity
 from symphony_tmux.tmux import program
 
 DEADLINE = 8.0
-AGAIN = "Run `tmux -V`; if that fails, reinstall tmux"
+CHECK_TMUX = "Run `tmux -V`; if that fails, reinstall tmux"
 TRIES = 40
-# Only fields that tmux or symphony sets: titles and names of users may contain anything.
+# Only fields that tmux or symphony sets: the titles and names that users set may contain anything.
 FIELDS: tuple[str, ...] = (
     "session_id",
     "window_id",
@@ -46,12 +46,12 @@ FIELDS: tuple[str, ...] = (
     "@symphony_process",
 )
 FORMAT = "|".join(f"#{{{field}}}" for field in FIELDS)
-# The last two: the server has no sessions and is about to end.
+# tmux's messages when no server runs. The last two: the server has no sessions and is about to end.
 NOT_THERE = re.compile(
     r"no server running|error connecting to .*(No such file|refused)|lost server|server exited|no sessions"
     r"|no current target"
 )
-# The server keeps its environment, so it gets only what a user's shell in it needs.
+# The server keeps its environment, so it gets only the variables that a user's shell in it needs.
 CLEAN = ("PATH", "HOME", "USER", "LOGNAME", "SHELL")
 CLEAN_START = Path(__file__).with_name("clean_start.py")
 
@@ -60,7 +60,7 @@ class TmuxError(SymphonyError):
     """tmux refused, is missing, or does not answer."""
 
 
-class Silent(TmuxError):
+class UnresponsiveError(TmuxError):
     """The server does not answer in time."""
 
 
@@ -68,8 +68,8 @@ class NoServer(TmuxError):
     """No tmux server listens on the socket."""
 
 
-# The last listing that got no answer: within DEADLINE the next one fails at once.
-_silent: dict[Path, tuple[float, Silent]] = {}
+# socket -> time and error of the last listing without an answer: within DEADLINE the next one fails at once.
+_unanswered: dict[Path, tuple[float, UnresponsiveError]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,25 +141,26 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _silence(server, deadline) from None
+        raise _unresponsive(server, deadline) from None
     except OSError as error:
         # The missing file may also be the working directory.
         if isinstance(error, FileNotFoundError) and error.filename == "tmux":
             raise TmuxError(program.MISSING, remedy=f"To install it: {program.install_command()}") from None
-        raise TmuxError(f"tmux cannot be run: {error}", remedy=AGAIN) from None
+        raise TmuxError(f"tmux cannot be run: {error}", remedy=CHECK_TMUX) from None
     if completed.returncode:
         raise _failure(server, completed.stderr or completed.stdout)
     return completed.stdout.decode(errors="replace")
 
 
-def _silence(server: str, deadline: float) -> Silent:
+def _unresponsive(server: str, deadline: float) -> UnresponsiveError:
     """Return the error for a server that does not answer."""
     what = f"the tmux server {server!r} does not answer within {deadline:.0f} s"
-    remedy = "It may be out of file descriptors: attach to it, or end it"
+    socket = paths.tmux_socket(server)
+    remedy = f"It may have run out of file descriptors: try `tmux -S {socket} attach`, or end the server"
     process = _process(server)
     if process is not None and process.stopped:
         what, remedy = f"the tmux server {server!r} is stopped", f"`kill -CONT {process.pid}` resumes it"
-    return Silent(what, where=str(paths.tmux_socket(server)), remedy=remedy)
+    return UnresponsiveError(what, where=str(socket), remedy=remedy)
 
 
 def _process(server: str) -> process_table.Process | None:
@@ -169,8 +170,8 @@ def _process(server: str) -> process_table.Process | None:
     return process if process is not None and process.identity == recorded else None
 
 
-def joined(commands: Iterable[Sequence[str]]) -> list[str]:
-    """Return the commands as the arguments of one call."""
+def join(commands: Iterable[Sequence[str]]) -> list[str]:
+    """Return the arguments of one call of tmux that runs all the commands."""
     return [word for command in commands for word in (*command, ";")][:-1]
 
 
@@ -194,20 +195,20 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def list_panes(server: str) -> Listing:
-    """Return what runs in the server now; an empty listing when there is no server."""
+    """Return the panes and sessions of the server; an empty listing if no server runs."""
     socket = paths.tmux_socket(server)
     if not socket.exists():
         return Listing()
-    if socket in _silent and time.monotonic() - _silent[socket][0] < DEADLINE:
-        raise _silent[socket][1]
+    if socket in _unanswered and time.monotonic() - _unanswered[socket][0] < DEADLINE:
+        raise _unanswered[socket][1]
     result = Listing()
     for _ in range(TRIES):
         try:
             result = parse(run(server, ["list-panes", "-a", "-F", FORMAT]))
         except NoServer:
             return Listing()
-        except Silent as error:
-            _silent[socket] = time.monotonic(), error
+        except UnresponsiveError as error:
+            _unanswered[socket] = time.monotonic(), error
             raise
         if not any(map(_is_ending, result.panes)):
             break
@@ -220,7 +221,7 @@ def list_panes(server: str) -> Listing:
 
 def expect_answer(server: str) -> None:
     """Make the next listing wait for a server that did not answer before."""
-    _silent.pop(paths.tmux_socket(server), None)
+    _unanswered.pop(paths.tmux_socket(server), None)
 
 
 def _is_ending(pane: Pane) -> bool:

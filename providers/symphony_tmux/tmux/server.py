@@ -92,7 +92,7 @@ def order_windows(server: str, owner: str, paths: Sequence[str]) -> None:
         for position, pane in enumerate(present)
     ]
     for start in range(0, len(moves), BATCH):
-        client.run(server, client.joined(moves[start : start + BATCH]))
+        client.run(server, client.join(moves[start : start + BATCH]))
     client.run(server, ["move-window", "-r", "-t", present[0].session_id])
 
 
@@ -137,7 +137,7 @@ def _commands(name: str, owner: str, folder: Path) -> list[str]:
         ["set-option", "-t", f"={name}:", "@symphony_owner", owner],
         ["set-option", "-wq", "-t", f"={name}:0", "remain-on-exit-format", ""],
     ]
-    return client.joined(commands)
+    return client.join(commands)
 
 
 def _locked(server: str) -> AbstractContextManager[None]:

@@ -147,7 +147,7 @@ def test_a_server_out_of_descriptors_is_an_error_within_the_deadline(
         assert "\n" not in str(error)
     finally:
         resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))
-        client._silent.clear()
+        client._unanswered.clear()
 
 
 @pytest.mark.usefixtures("home")
