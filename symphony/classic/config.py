@@ -15,25 +15,27 @@ Handler = Callable[[Any], Any]
 
 
 class SymphonyConfig:
-    """The one place of a script's settings: SymphonyConfig() is the same object everywhere.
+    """The settings of a script; SymphonyConfig() always returns the same object.
 
-    SymphonyConfig().set_username("ada")
+    Attributes:
+        username: The prefix of the names of experiments.
+        experiment_folder: The folder below which each launched experiment is saved.
 
-    username: stands before the names of experiments. experiment_folder: each launched experiment is saved
-    below it. A field with a handler of its own holds what the handler returned.
+    Example:
+        SymphonyConfig().set_username("ada")
     """
 
-    _only: ClassVar[SymphonyConfig | None] = None
+    _instance: ClassVar[SymphonyConfig | None] = None
 
     username: str | None
     experiment_folder: str | None
     _handlers: dict[str, Handler]
 
     def __new__(cls) -> Self:
-        if cls._only is None:
-            cls._only = super().__new__(cls)
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
             cls.reset()
-        return cls._only  # pyright: ignore[reportReturnType]
+        return cls._instance  # pyright: ignore[reportReturnType]
 
     @classmethod
     def reset(cls) -> None:
@@ -47,24 +49,31 @@ class SymphonyConfig:
     def set_username(self, name: str) -> None:
         """Put this name before the names of experiments: SymphonyConfig().set_username("ada").
 
-        UserError: the name is not text.
+        Raises:
+            UserError: The name is not text.
         """
         self.update({"username": name})
 
     def set_experiment_folder(self, folder: str | Path) -> None:
         """Save each launched experiment below this folder: SymphonyConfig().set_experiment_folder("~/runs").
 
-        UserError: the folder is not a path.
+        Raises:
+            UserError: The folder is not a path.
         """
         self.update({"experiment_folder": folder})
 
     def register_handler(self, field: str, handler: Handler) -> None:
-        """Let update() pass a field of your own to a function, and keep what that returns.
+        """Add a field whose values update() converts with a function.
 
-        SymphonyConfig().register_handler("retries", int)
+        Args:
+            field: The name of the field.
+            handler: Takes the value given to update(), and returns the value to keep.
 
-        field: its name. handler: takes its value.
-        UserError: the field has a handler or is the name of a method, or the handler is not a function.
+        Raises:
+            UserError: The field has a handler or is the name of a method, or the handler is not a function.
+
+        Example:
+            SymphonyConfig().register_handler("retries", int)
         """
         if not callable(handler):
             raise UserError(
@@ -78,9 +87,13 @@ class SymphonyConfig:
         self._handlers[field] = handler
 
     def update(self, settings: Mapping[str, Any]) -> None:
-        """Make several settings: SymphonyConfig().update({"username": "ada"}).
+        """Set several fields: SymphonyConfig().update({"username": "ada"}).
 
-        settings: {field: value}. UserError: a field is unknown; then none is set.
+        Args:
+            settings: The value of each field.
+
+        Raises:
+            UserError: A field is unknown; then none is set.
         """
         for field in settings:
             if field not in self._handlers:
@@ -92,9 +105,10 @@ class SymphonyConfig:
             setattr(self, field, self._handlers[field](value))
 
     def load_config_file(self, path: str | Path) -> None:
-        """Make the settings of a YAML or JSON file: SymphonyConfig().load_config_file("symphony.yaml").
+        """Set the fields in a YAML or JSON file: SymphonyConfig().load_config_file("symphony.yaml").
 
-        path: its path. UserError: it cannot be read, or as update().
+        Raises:
+            UserError: The file cannot be read, or it has an unknown field.
         """
         import yaml
 
@@ -111,7 +125,7 @@ class SymphonyConfig:
         self.update(settings)  # pyright: ignore[reportUnknownArgumentType]
 
     def prefixed(self, name: str) -> str:
-        """Return the name of an experiment with the username before it: SymphonyConfig().prefixed("rl")."""
+        """Return the name of an experiment with the username as prefix, unless it already has that prefix."""
         prefix = f"{self.username}-" if self.username else ""
         return name if name.startswith(prefix) else f"{prefix}{name}"
 
@@ -126,11 +140,13 @@ class Entry(TypedDict):
 class AddressBook:
     """The addresses of services, and the variables that tell a process about them.
 
-    book = AddressBook()
-    book.add_entry("replay-server", "10.0.0.7", 7001)
-    subprocess.run(["python", "agent.py"], env={**os.environ, **book.dump()})
+    Args:
+        entries: The first services, by name: AddressBook({"ps": {"host": "10.0.0.7", "port": 7001}}).
 
-    entries: service -> its host and port, to start with: AddressBook({"ps": {"host": h, "port": p}}).
+    Example:
+        book = AddressBook()
+        book.add_entry("replay-server", "10.0.0.7", 7001)
+        subprocess.run(["python", "agent.py"], env={**os.environ, **book.dump()})
     """
 
     def __init__(self, entries: Mapping[str, Entry] | None = None) -> None:
@@ -139,7 +155,10 @@ class AddressBook:
     def add_entry(self, name: str, host: str, port: int) -> None:
         """Add a service: book.add_entry("replay-server", "10.0.0.7", 7001).
 
-        name: of the service; a later entry of that name takes its place. host, port: where it listens.
+        Args:
+            name: The name of the service; an earlier entry with this name is replaced.
+            host: The host on which it listens.
+            port: The port on which it listens.
         """
         self.entries[name] = {"host": host, "port": port}
 
