@@ -57,7 +57,7 @@ def engine_call(purpose: str, place: str) -> Generator[None]:
         raise engine_error(str(error.explanation or error), purpose) from error
     except (requests.exceptions.Timeout, urllib3.exceptions.TimeoutError) as error:
         raise SymphonyError(
-            f"the Docker engine timed out during {purpose}", where=place, remedy="Run it again"
+            f"the Docker engine timed out during {purpose}", where=place, remedy="Run the command again"
         ) from error
     # The docker package reads some responses without requests.
     except (requests.exceptions.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -128,7 +128,7 @@ def build_error(text: str, step: str, output: Sequence[str], dockerfile: str, ho
         return BuildError(
             "Docker's current builder supports a single platform",
             where="platform",
-            remedy="Run `docker buildx create --use` for a builder of several platforms",
+            remedy="Run `docker buildx create --use`: it creates a builder that supports several platforms",
         )
     if missing := re.search(r'"/?([^"]+)"(?: not found)?: not found', plain):
         why = f"{missing[1]} is not in the context, or .dockerignore excludes it"

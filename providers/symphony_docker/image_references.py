@@ -1,4 +1,7 @@
-"""Records which stacks use an image that this user has built, and locks builds; owner: see paths.owner_of."""
+"""Records which stacks use an image that this user has built, and locks builds.
+
+A stack is identified by its owner mark (paths.owner_of).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _LOCK_SECONDS = 4 * 3600.0
 
 @contextmanager
 def lock(identity: str, reference: str) -> Generator[None]:
-    """Hold the lock for builds of this content, under any name."""
+    """Hold the lock for builds of an image with this content, whatever its name."""
     file = paths.cache() / "images" / f"{identity}.lock"
     with files.locked(file, seconds=_LOCK_SECONDS, what=f"the image {reference}"):
         yield

@@ -17,7 +17,7 @@ from symphony.plan.problems import count
 
 HEAD = ("", "process", "change", "why", "binds", "connects", "after")
 _RESOURCES_HEAD = ("", "resource", "change", "why")
-_PLACEMENT_HEAD = ("pool", "machine", "machines", "of max", "takes", "$/h")
+_PLACEMENT_HEAD = ("pool", "machine type", "machines", "max", "pods", "$/h")
 _KINDS = {
     "restart": ("~", "yellow"),
     "start": ("+", "green"),
@@ -121,8 +121,8 @@ def _total(planned: Planned) -> str:
     unchanged = planned.count("keep")
     if parts or planned.images:
         return ", ".join([*parts, *([f"{unchanged} unchanged"] if unchanged else [])]) + "."
-    again = f" `symphony restart {planned.stack}` restarts." if unchanged else ""
-    return f"Nothing changes: {count(unchanged, 'process', 'processes')} unchanged.{again}"
+    restart = f" `symphony restart {planned.stack}` restarts them." if unchanged else ""
+    return f"Nothing changes: {count(unchanged, 'process', 'processes')} unchanged.{restart}"
 
 
 def _rows(planned: Planned) -> Iterator[_Row]:
@@ -151,29 +151,36 @@ def show_placement(placement: Mapping[str, Any]) -> None:
     """Print the placement and its total price."""
     rows = [_pool_row(pool) for pool in placement["pools"]]
     screen.show_table(_PLACEMENT_HEAD, rows, styles=("bold",), right=(2, 3, 5))
-    print(screen.clean(f"prices of {placement['priced']}: {_dollars(placement['hourly'])} $/h"))
+    print(screen.clean(f"total at the prices of {placement['priced']}: {_dollars(placement['hourly'])} $/h"))
 
 
 def _pool_row(pool: Mapping[str, Any]) -> tuple[str, ...]:
     gpus = f" + {pool['gpus']} {pool['gpu_type'].rpartition('nvidia-')[2]}" if pool["gpus"] else ""
     spot = ", spot" if pool["spot"] else ""
-    most = "-" if pool["max"] is None else str(pool["max"])
-    takes = ", ".join(_takes(pool["takes"]))
+    maximum = "-" if pool["max"] is None else str(pool["max"])
+    pods = ", ".join(_pods_in_words(pool["takes"]))
     machine = f"{pool['machine_type']}{gpus.replace('tesla-', '')}{spot}"
-    return pool["name"], machine, str(pool["machines"]), most, takes, _dollars(pool["hourly"])
+    return pool["name"], machine, str(pool["machines"]), maximum, pods, _dollars(pool["hourly"])
 
 
-def _takes(pods: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield `learner (1 GPU)`, `agent-0..11 (1/3 each: 2.4 cpu, 15.1 GiB)`."""
-    for (parts, *claims), alike in groupby(pods, key=itemgetter("per_machine", "cpu", "memory", "gpus")):
+def _pods_in_words(pods: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield pods with their requests: `learner (1 GPU)`, `agent-0..11 (1/3 each: 2.4 cpu, 15.1 GiB)`.
+
+    `1/3` is a third of a machine.
+    """
+    for (parts, *requests), alike in groupby(pods, key=itemgetter("per_machine", "cpu", "memory", "gpus")):
         names = [str(pod["pod"]) for pod in alike]
         each = " each" if len(names) > 1 else ""
         share = f"1/{parts}{each}: " if parts > 1 else ""
         folded = ", ".join(map(folded_name, ranges(names, name=str, key=lambda _: None)))
-        yield f"{folded} ({share}{', '.join(_claimed(*claims))})" if any(claims) else f"{folded} (no request)"
+        yield (
+            f"{folded} ({share}{', '.join(_amounts(*requests))})"
+            if any(requests)
+            else f"{folded} (no request)"
+        )
 
 
-def _claimed(cpu: int, memory: int, gpus: int) -> Iterator[str]:
+def _amounts(cpu: int, memory: int, gpus: int) -> Iterator[str]:
     if cpu:
         yield f"{round(cpu / 1000, 2):g} cpu"
     if memory:

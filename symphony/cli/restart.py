@@ -33,7 +33,7 @@ def command(
     wanted = prepare(stack, names)
     if wanted.sharing and not as_json:
         also = f"{names_of(wanted.sharing)} {'restarts' if len(wanted.sharing) == 1 else 'restart'} as well"
-        print(screen.clean(f"{also}: in one pod with {names_of(wanted.named)}."))
+        print(screen.clean(f"{also}, in the same pod as {names_of(wanted.named)}."))
     if (not names or wanted.sharing) and not yes:
         arguments.confirm(
             f"Restart {count(len(wanted.paths), 'process', 'processes')} of {stack.display_name}?"

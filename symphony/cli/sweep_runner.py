@@ -1,4 +1,4 @@
-"""The process of a sweep, which `symphony sweep` starts in a tmux window."""
+"""The process that runs the trials of a sweep; `symphony sweep` starts it in a tmux window."""
 
 import sys
 
@@ -9,7 +9,11 @@ from symphony.operations.sweep_run import Runner
 
 
 def main(words: list[str]) -> int:
-    """Run a sweep to its end."""
+    """Run a sweep to its end.
+
+    words: its project, its name and its generation, which only makes a repeated `symphony sweep` restart this
+    process.
+    """
     project, name, _generation = words
     try:
         Runner(StackName(project, name), lambda line: print(screen.clean(line), flush=True)).run()

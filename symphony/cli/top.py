@@ -13,7 +13,7 @@ from symphony.operations.top import Looker, View
 def command(
     name: arguments.Experiment = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Print once and exit, with 1 if a process is not ready.")
+        bool, typer.Option("--once", help="Print once and exit, with status 1 if a process is not ready.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON once and exit.")] = False,
 ) -> int:

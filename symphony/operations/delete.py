@@ -59,8 +59,8 @@ def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | 
     then the end.
 
     Raises:
-        UserError: It runs elsewhere, or experiments use the cluster that it makes.
-        Interrupted: Some processes are left.
+        UserError: The experiment runs on another machine, or experiments use the cluster that the stack made.
+        Interrupted: The deletion was interrupted; the error names the processes that are left.
     """
     swept = sweep.read(stack.name)
     if swept is None:
@@ -280,7 +280,7 @@ def _left(stack: stacks.Stack, paths: Collection[str]) -> str | None:
     alive = {status.path for status in statuses if status.state not in ("lost", "completed", "failed")}
     left = [path for path in paths if path in alive or path in live]
     if not left:
-        return "all processes have ended; only its record remains"
+        return "all processes have ended, but the experiment is still recorded"
     return f"{len(left)} of {count(len(paths), 'process', 'processes')} remain: {listed(left, 5)}"
 
 

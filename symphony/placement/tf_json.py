@@ -165,7 +165,7 @@ def _content(file: TfJson) -> tuple[Mapping[str, Any], str]:
             remedy="Write the file again with cloudwise",
         ) from None
     if not isinstance(data, Mapping):
-        what = "the .tf.json is not a mapping"
+        what = "the .tf.json is not a JSON object"
         raise UserError(what, where=str(path), remedy="Use a .tf.json that cloudwise wrote")
     return cast("Mapping[str, Any]", data), str(path)
 

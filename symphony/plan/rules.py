@@ -198,7 +198,7 @@ def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Pr
         if other.name != use.name:
             yield Problem(
                 f"{path} gives {quoted(use.name)} port {use.port},"
-                f" which {quoted(other.name)} of {other_path} has",
+                f" which {quoted(other.name)} of {other_path} already has",
                 "give one of them another port, or omit the port",
                 (other.where, use.where),
             )

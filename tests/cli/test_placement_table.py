@@ -25,9 +25,9 @@ def test_table_lists_processes_and_price_of_each_pool(capsys: pytest.CaptureFixt
     head, gpu, cpu, total = out.splitlines()
     assert head.split("  ")[0] == "pool"
     assert " ".join(gpu.split()) == "gpu n1-standard-8 + 1 v100 1 4 learner (1 GPU) 2.86"
-    takes = "agent-0..11 (1/3 each: 2.4 cpu, 15.12 GiB), eval (1/2: 3.61 cpu, 22.67 GiB), free (no request)"
-    assert " ".join(cpu.split()) == f"cpu n1-highmem-8 5 20 {takes} 2.37"
-    assert total == f"prices of {LIST_PRICES.date}, us-central1: 5.23 $/h"
+    pods = "agent-0..11 (1/3 each: 2.4 cpu, 15.12 GiB), eval (1/2: 3.61 cpu, 22.67 GiB), free (no request)"
+    assert " ".join(cpu.split()) == f"cpu n1-highmem-8 5 20 {pods} 2.37"
+    assert total == f"total at the prices of {LIST_PRICES.date}, us-central1: 5.23 $/h"
 
 
 def test_an_unknown_price_is_shown_as_a_dash(capsys: pytest.CaptureFixture[str]):

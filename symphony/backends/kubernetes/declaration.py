@@ -141,7 +141,9 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
         rendezvous = process.rendezvous if group is None else None
         is_first = rendezvous is not None and rendezvous.size > 1 and rendezvous.rank == 0
         if is_first and part.pod.restart_policy == "Always":
-            what = f"{process.name} cannot restart Always: the pods of a rendezvous restart together"
+            what = (
+                f'{process.name} sets restart_policy "Always", but the pods of a rendezvous restart together'
+            )
             yield Problem(what, 'set restart_policy to "OnFailure"', (process.at("restart_policy"),))
     if settings.controller == workloads.JOB:
         for setting in ("primary", "stop_after", "idle_after"):

@@ -80,7 +80,7 @@ CASES: list[tuple[str, Declare]] = [
         ),
     ),
     (
-        "train-0 cannot restart Always",
+        "train-0 sets restart_policy",
         lambda e: e.new_process("train", replicas=2, rendezvous=True, restart_policy="Always"),
     ),
     ("sets name", lambda e: e.new_process("a").container_yml.update(name="b")),
