@@ -65,7 +65,7 @@ class NodePool(Checked):
     """A pool of identical machines in a GkeCluster.
 
     Args:
-        name: At most 40 lower-case letters, digits and -, a letter first; place() takes it.
+        name: At most 40 lower-case letters, digits and -, a letter first; the name to give to place().
         machine_type: A machine type of Compute Engine.
         accelerator: The type and number of GPUs of a machine; not needed if the machine type includes GPUs.
         min: The minimum number of machines, in all zones together.
@@ -378,7 +378,7 @@ class GkeCluster(pulumi.ComponentResource):
             cluster=cluster.name,
             location=self.location,
             node_locations=list(pool.zones) or None,
-            # The count is for every zone.
+            # The count is a number of machines in each zone.
             initial_node_count=pool.min if len(pool.zones) == 1 else min(pool.min, 1),
             autoscaling={**limits, "location_policy": "ANY" if scarce else "BALANCED"},
             management={"auto_repair": True, "auto_upgrade": True},

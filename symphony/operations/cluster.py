@@ -38,9 +38,9 @@ def name_of(step: Step) -> str:
 
 
 def resume(selected: SelectedStack) -> None:
-    """Import resources that an interrupted run began to create into the state, if Google has them.
+    """Add to the state the resources that an interrupted run began to create, if Google has them.
 
-    The engine forgets such resources, and Google would refuse to create them again.
+    The engine would forget them, and Google would refuse to create them again.
 
     Raises:
         SymphonyError: Google does not answer.

@@ -22,7 +22,7 @@ from symphony.spec.setting import explicit_settings, settings_of
 from symphony.spec.shared import Secret
 from symphony.supervision import Wait
 
-_LISTED = 5
+_MAX_LISTED = 5
 _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
 
 
@@ -62,7 +62,7 @@ def build_plan(
     members = list(spec.members())
     merged = [merge(spec, group, process, target) for group, process in members]
     processes = [
-        _planned(settings, group, process, target, places, order, services)
+        _plan_process(settings, group, process, target, places, order, services)
         for (group, process), settings in zip(members, merged, strict=True)
     ]
     names = {pod.name: target.named(pod.name) for pod in (*spec.processes, *spec.groups)}
@@ -95,7 +95,7 @@ def build_plan(
     )
 
 
-def _planned(
+def _plan_process(
     settings: Mapping[str, Any],
     group: ProcessGroupSpec | None,
     process: ProcessSpec,
@@ -105,8 +105,8 @@ def _planned(
     services: tuple[PlannedService, ...],
 ) -> PlannedProcess:
     settings = dict(settings)
-    if claims := places.resources.get(path_of(group, process)):
-        settings["resource_request"], settings["resource_limit"] = claims
+    if resources := places.resources.get(path_of(group, process)):
+        settings["resource_request"], settings["resource_limit"] = resources
     if group is None and process.name in places.pods:
         settings["pod"] = places.pods[process.name]
     settings.pop("depends_on", None)
@@ -198,21 +198,24 @@ def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
         mapped = {spec.name: target.physical_name, **mapped}
     if mapped:
         pairs = [f"{declared} -> {name}" for declared, name in mapped.items()]
-        listing = and_more(pairs, _LISTED)
+        listing = and_more(pairs, _MAX_LISTED)
         yield Problem(f"{target.backend} does not allow some names, which are changed: {listing}", "")
 
 
 def merge(
     spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
 ) -> dict[str, Any]:
-    """Return the value of every setting: lists and mappings are joined, else the nearest owner's is used."""
+    """Return the value of every setting of a process, from the experiment, its group and the process itself.
+
+    Lists and mappings are joined; of other values, the one nearest to the process is used.
+    """
     merged: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
     for name in settings_of(ProcessSettings):
         owned = [getattr(owner, name, None) for owner in (spec, group, process)]
         # 0 counts as set.
         values = [value for value in (target.defaults.get(name), *owned) if value or value == 0]
         if name not in merged and values:
-            merged[name] = _joined(values)
+            merged[name] = _join(values)
     return merged
 
 
@@ -247,7 +250,7 @@ def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
     return tuple(name for name in without_effect if settings.get(name))
 
 
-def _joined(values: list[Any]) -> Any:
+def _join(values: list[Any]) -> Any:
     nearest = values[-1]
     if isinstance(nearest, tuple):
         return tuple(chain.from_iterable(values))
@@ -257,7 +260,7 @@ def _joined(values: list[Any]) -> Any:
 
 
 def not_used(spec: ExperimentSpec, target: Target, merged: Sequence[Mapping[str, Any]]) -> tuple[Unused, ...]:
-    """Return every setting that the target does not use, with the processes and groups that set it.
+    """Return every setting that the target does not use, with its owners: experiment, groups and processes.
 
     merged: the settings of each process, in the order of `spec.members()`.
     """

@@ -26,10 +26,10 @@ def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
     """Return every service with its address on the target, in the order of declaration."""
     fixed = {name: use.port for name, uses in served(spec).items() for _, use in uses if use.port is not None}
     exposed = {use.name for _, process in spec.members() for use in process.exposes}
-    chosen: dict[str, PlannedService] = {}
+    services: dict[str, PlannedService] = {}
     for group, process in spec.members():
         for use in (*process.binds, *process.exposes):
-            chosen[use.name] = PlannedService(
+            services[use.name] = PlannedService(
                 name=target.named(use.name),
                 host=target.host_of.format(service=target.named(use.name)),
                 port=fixed[use.name] if use.name in fixed else target.ports[use.name],
@@ -37,7 +37,7 @@ def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
                 exposed=use.name in exposed,
                 declared=use.name if target.named(use.name) != use.name else "",
             )
-    return tuple(chosen.values())
+    return tuple(services.values())
 
 
 def variables(services: tuple[PlannedService, ...]) -> dict[str, str]:
@@ -65,15 +65,15 @@ def rendezvous_variables(
     if process.rendezvous is None:
         return {}
     name = process.rendezvous.service
-    meeting = next(service for service in services if name in (service.declared, service.name))
+    rendezvous = next(service for service in services if name in (service.declared, service.name))
     return {
         "RANK": str(process.rendezvous.rank),
         "LOCAL_RANK": str(process.rendezvous.rank if shares_gpus else 0),
         "WORLD_SIZE": str(process.rendezvous.size),
-        "MASTER_ADDR": meeting.host,
-        "MASTER_PORT": str(meeting.port),
+        "MASTER_ADDR": rendezvous.host,
+        "MASTER_PORT": str(rendezvous.port),
         # Backends that move services look up this service's address when a worker starts.
-        RENDEZVOUS: service_env.variable_names(meeting.name)[0].removesuffix("_HOST"),
+        RENDEZVOUS: service_env.variable_names(rendezvous.name)[0].removesuffix("_HOST"),
     }
 
 
