@@ -1,14 +1,15 @@
 """The folder of an experiment on the shared disk, through which `up` and the supervisor communicate.
 
-    experiment@N.json         the processes and services as last declared; a higher N goes before
-    wanted/PROCESS@N.json     the start of a process that `up` wants; a higher N is a later one
-    processes/PROCESS/        its launch files, its log, and record.json: what became of it
-    services.json             where each service is, and services@N.sh, which launch files read
-    supervision.json          the memory of the supervisor, for the one after it in the same job
-    job.json, ended.json      the job that runs it, and why it ended
+    experiment@N.json         the declared processes and services; the highest N is the latest declaration
+    wanted/PROCESS@N.json     the start of a process that `up` requests; the highest N is the latest request
+    processes/PROCESS/        the launch files and the log of a process, and record.json with its outcome
+    services.json             the address of each service
+    services@N.sh             the variables of the services, which launch files read
+    supervision.json          the saved state of the supervisor, for its restart in the same job
+    job.json, ended.json      the job of the experiment, and why it ended
 
-A file is written once, under a name of its own, wherever another machine may read it: the caches of a shared
-disk know nothing of a new name. The others are replaced as a whole.
+A file that another machine reads is written only once, with a new name for each version, since a shared disk
+may cache the old content of a known name. Other files are replaced as a whole.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """The experiment as last declared.
 
     supervision: its order, probes and ends, in which `tokens` stand for the ports of services.
-    partitions: those of the components of a heterogeneous job, in their order; empty for an ordinary job.
+    partitions: the partitions of the components of a heterogeneous job, in order; empty for an ordinary job.
     """
 
     owner: str
@@ -89,14 +90,14 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tokens(services: Iterable[str]) -> dict[str, int]:
-    """Return a placeholder for the port of each service: ports are chosen when the job has begun."""
+    """Return a placeholder for the port of each service, since ports are chosen when the job has begun."""
     return {name: -number for number, name in enumerate(services, 1)}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """A requested start of a process, beside its launch file.
+    """A requested start of a process; its launch file is written separately.
 
-    code: the digest in the plan. uses: the services that it binds or connects to.
+    code: the digest of its code in the plan. uses: the services that it binds or connects to.
     """
 
     path: str
@@ -112,9 +113,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a start; the supervisor alone writes it.
 
-    state: a `held` one does not run, and hold says why; how a `lost` one ended is unknown.
-    began: the moment of its start, or of its hold. addresses: those of the services of other processes that
-    it uses, as it was started with them.
+    state: a `held` process does not run, and hold says why; how a `lost` process ended is unknown.
+    began: when it was started or held. addresses: the addresses with which it was started, of the services of
+    other processes that it uses.
     """
 
     path: str
@@ -163,7 +164,7 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options with which the job was submitted; a `:` separates those of components."""
+    """The options with which the job was submitted; a `:` separates the options of components."""
 
     options: tuple[str, ...]
 
@@ -205,7 +206,7 @@ class Folder:
         return self.process(path) / f"launch@{attempt}.sh"
 
     def beside(self, path: str, attempt: int) -> list[str]:
-        """Return the words that make a command run in the environment of a start of a process."""
+        """Return the words to put before a command, so that it runs in the environment of a process."""
         return [launch_file.bash(), str(self.process(path) / f"beside@{attempt}.sh")]
 
     def make(self) -> None:
@@ -238,8 +239,8 @@ class Folder:
             result[path] = max(int(number), result.get(path, 0))
         return result
 
-    def names(self) -> object:
-        """Return a stamp that changes with every declaration and every requested start."""
+    def stamp(self) -> object:
+        """Return an object that changes with every declaration and every requested start."""
         wanted = files.matching(self.place / "wanted", "*.json")
         return sorted(files.matching(self.place, "experiment@*.json")), sorted(wanted)
 
@@ -248,12 +249,12 @@ class Folder:
         return experiment_folder.read(self._request_file(path, attempt), Wanted)
 
     def want(self, wanted: Wanted) -> None:
-        """Ask for a start; earlier ones of the process are no longer wanted."""
+        """Request a start of a process, in place of earlier requests."""
         files.replace(self._request_file(wanted.path, wanted.attempt), msgspec.json.encode(wanted))
         self._forget(wanted.path, below=wanted.attempt)
 
     def unwant(self, path: str) -> None:
-        """Ask for the end of a process."""
+        """Request the end of a process, by removing the requests of its starts."""
         self._forget(path)
 
     def _forget(self, path: str, below: int | None = None) -> None:
@@ -272,15 +273,15 @@ class Folder:
     def records(self) -> dict[str, Record]:
         """Return the record of each declared process that was started or held."""
         experiment = self.experiment()
-        found = {path: self.record(path) for path in (experiment.shares if experiment else ())}
-        return {path: record for path, record in found.items() if record is not None}
+        records = {path: self.record(path) for path in (experiment.shares if experiment else ())}
+        return {path: record for path, record in records.items() if record is not None}
 
     def note(self, record: Record) -> None:
         """Write the record of a start."""
         files.replace(self.process(record.path) / "record.json", msgspec.json.encode(record))
 
     def addresses(self) -> dict[str, Address]:
-        """Return the place of each service."""
+        """Return the address of each service."""
         return experiment_folder.read(self.place / "services.json", dict[str, Address]) or {}
 
     def state(self) -> bytes:
@@ -294,7 +295,7 @@ class Folder:
         files.replace(self.place / "supervision.json", state)
 
     def publish(self, addresses: dict[str, Address], variables: bytes, version: int) -> Path:
-        """Write the place of each service; return the file that launch files read."""
+        """Write the address and the variables of each service; return the file that launch files read."""
         file = self.services(version)
         files.replace(file, variables)
         files.replace(self.place / "services.json", msgspec.json.encode(addresses))
@@ -302,8 +303,8 @@ class Folder:
 
     def published(self) -> int:
         """Return the last written version of the services; 0 if none was written."""
-        found = files.matching(self.place, "services@*.sh")
-        return max((int(file.stem.partition("@")[2]) for file in found), default=0)
+        written = files.matching(self.place, "services@*.sh")
+        return max((int(file.stem.partition("@")[2]) for file in written), default=0)
 
     def services(self, version: int) -> Path:
         """Return the file that launch files read."""

@@ -188,9 +188,9 @@ class Slurm(logs.Outputs):
 
     def _step(self) -> str:
         """Do the due work; return the reason why the job must end, empty while it continues."""
-        if (names := self._folder.names()) != self._seen:
+        if (stamp := self._folder.stamp()) != self._seen:
             self._read()
-            self._seen = names
+            self._seen = stamp
         elif time.monotonic() < self._next:
             return ""
         if self._supervisor is None:
