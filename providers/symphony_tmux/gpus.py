@@ -227,7 +227,11 @@ def _locked() -> Generator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise SymphonyError(f"another program holds {path}") from None
+                    raise SymphonyError(
+                        "another program has locked the list of claimed GPUs",
+                        where=str(path),
+                        remedy=f"`fuser {path}` shows the program; run the command again when it has ended",
+                    ) from None
                 time.sleep(0.02)
         yield
     finally:
