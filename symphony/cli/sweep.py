@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -64,6 +65,9 @@ def command(
     swept.at_most = at_most or swept.at_most
     swept.stop_after = seconds(stop_after) if stop_after else swept.stop_after
     if dry_run:
+        if words and (new := _next_trial(swept)):
+            # Mistakes in the program and in names of parameters are reported.
+            plan_of(replace(base, overrides=sweep.overrides_of(swept, new)))
         _show(swept, retry=retry, as_json=as_json)
         return 0
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
@@ -99,12 +103,16 @@ def _prepare(base: SelectedStack, words: Sequence[str], name: str | None) -> swe
 
 def _check(swept: sweep.Sweep, workspace: Workspace) -> None:
     """Plan the first new trial, so that mistakes are reported before anything starts."""
-    if (trial := next((trial for trial in swept.trials if trial.state == "waiting"), None)) is not None:
+    if trial := _next_trial(swept):
         selected = sweep.select_trial(swept, trial)
         swept.backend = selected.backend.name
         planned = plan_of(selected)
         if isinstance(planned, Planned):
             sweep.link_secrets(swept, workspace, planned.plan)
+
+
+def _next_trial(swept: sweep.Sweep) -> sweep.Trial | None:
+    return next((trial for trial in swept.trials if trial.state == "waiting"), None)
 
 
 def _start(swept: sweep.Sweep, *, retry: bool, as_json: bool) -> int:

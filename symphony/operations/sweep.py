@@ -354,10 +354,15 @@ def select_trial(sweep: Sweep, trial: Trial) -> SelectedStack:
         # The user is notified only of the end of the whole sweep.
         config[_NOTIFY] = ""
     config.setdefault("symphony:program", sweep.stack.partition(".")[0])
-    values = {key if ":" in key else f"{sweep.project}:{key}": text for key, text in trial.values.items()}
+    values = overrides_of(sweep, trial)
     text = yaml.safe_dump({**settings, "config": {**config, **values}}, sort_keys=False)
     files.replace(workspaces.config_file(workspace, name.stack), text.encode())
     return SelectedStack(name, workspace, values)
+
+
+def overrides_of(sweep: Sweep, trial: Trial) -> dict[str, str]:
+    """Return the settings of a trial by which its stack differs from that of the sweep."""
+    return {key if ":" in key else f"{sweep.project}:{key}": text for key, text in trial.values.items()}
 
 
 def begin(sweep: Sweep, *, retry: bool) -> SelectedStack:

@@ -89,7 +89,8 @@ def test_a_sweep_runs_frozen_code_can_be_extended_and_deleted(sandbox: Sandbox) 
     (sandbox.folder / "tell.sh").write_text(f'echo "$NAME $STATE $EXIT" >>{told}\n')
     sandbox.config("train", notify="sh tell.sh")
     words = ["sweep", "train", "--name", "grid", "--at-most", "2"]
-    assert "lrr" in sandbox.symphony(*words, "lrr=1", "-y", code=2).err
+    for sure in ("-y", "--dry-run"):
+        assert "lrr" in sandbox.symphony(*words, "lrr=1", sure, code=2).err
     assert "2 trials" in sandbox.symphony(*words, "lr=0.1,0.3", "--dry-run").out
     assert sandbox.symphony("ls").out.startswith("No experiments")
     sandbox.symphony(*words, "lr=0.1,0.3", "-y", timeout=120)
