@@ -28,7 +28,8 @@ with Experiment("zmq", start_dir="examples/zmq", image=image) as experiment:
         connecting = experiment.new_process(
             f"{service}-{connector}", command="python", args=["-u", program, connector]
         )
-        connecting.connects(service)
+        # A process that ends soon must not end before its peer has begun.
+        connecting.connects(service, wait=True)
 
     proxy = experiment.new_process("proxy", command="python", args=["-u", "proxy.py", "proxy"])
     proxy.binds("front", "back")

@@ -119,10 +119,17 @@ def test_every_caraml_pattern_works_on_pods(project_on_cluster: Made, cluster: A
     with project_on_cluster("zmq.pods", "examples/zmq", **settings) as sandbox:
         sandbox.environment["DOCKER_HOST"] = cluster.docker_host
         sandbox.symphony("up", "zmq.pods", "-y", code=None, timeout=120)
-        for name, words in PRINTED.items():
-            wait_for(
-                lambda n=name, w=words: w in sandbox.symphony("logs", "zmq.pods", n).out, 120, name, pause=0.5
-            )
+
+        def all_work() -> bool:
+            output = sandbox.symphony("logs", "zmq.pods", *PRINTED).out
+            return all(words in output for words in PRINTED.values())
+
+        try:
+            wait_for(all_work, 180, "all work", pause=1)
+        except AssertionError:
+            # The server of request_reply.py prints a traceback on purpose.
+            logs = ("logs", "zmq.pods", *PRINTED, "queue-push", "results-receiver", "proxy")
+            pytest.fail("\n".join(sandbox.symphony(*words).out for words in (("process", "zmq.pods"), logs)))
 
 
 def test_image_python_installs_caraml_for_projects_outside_the_clone(
