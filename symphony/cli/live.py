@@ -267,7 +267,7 @@ class Live(App[None]):
 
     def _check(self) -> None:
         if not self._source.check():
-            words = "The services run on other machines, to which this machine cannot connect."
+            words = "This machine cannot connect to any of the services, which run on other machines."
             self.call_from_thread(self.notify, words, severity="warning", markup=False)
 
     def action_fold(self) -> None:

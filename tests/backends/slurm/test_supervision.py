@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 
 import pytest
@@ -83,3 +84,12 @@ with Experiment() as e:
         assert not lab.sandbox.processes("rl")["web"]["ready"]
     (lab.sandbox.folder / "go").touch()
     wait_for(lambda: lab.sandbox.processes("rl")["web"]["ready"], 30, "it listens")
+    assert lab.sandbox.run([sys.executable, "-c", CONNECTS]).out.strip() == "True True"
+
+
+CONNECTS = """
+from symphony.operations import stacks, top
+looker = top.Looker(stacks.find("rl"))
+looker.look()
+print(looker.check(), 0 < looker.look().edges[0].seconds < 1)
+"""
