@@ -165,7 +165,11 @@ class Live(App[None]):
                 table.add_column(Text(head[i], "dim", justify=justify), key=head[i], width=width)
             for key, row in drawn.items():
                 table.add_row(*(_cell(column, text, marks[key]) for column, text in row.items()), key=key)
-            table.move_cursor(row=min(cursor, max(0, len(drawn) - 1)), scroll=False)
+            # The cursor stays on its process, not on the number of its row.
+            keys, known = list(drawn), list(before[1]) if before else []
+            at = known[cursor] if 0 <= cursor < len(known) else ""
+            row = keys.index(at) if at in drawn else min(cursor, max(0, len(keys) - 1))
+            table.move_cursor(row=row, scroll=False)
             table.scroll_to(y=offset.y, animate=False)
         else:
             for key, row in drawn.items():

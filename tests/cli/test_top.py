@@ -196,6 +196,22 @@ def test_last_log_lines_are_read_only_for_visible_rows() -> None:
     assert 0 < len(source.asked[-1]) <= 20
 
 
+def test_the_cursor_stays_on_its_process_while_others_come_and_go() -> None:
+    first = view()
+    source = Scripted(replace(first, graph=graph.NOTHING))
+
+    async def run() -> None:
+        app = Live(source, period=0.05)
+        async with app.run_test(size=(100, 30)) as pilot:
+            await pilot.press("f", "down", "down", "down")
+            selected = app._selected_paths()  # pyright: ignore[reportPrivateUsage]
+            source.view = replace(first, rows=first.rows[2:])
+            await pilot.pause(0.5)
+            assert app._selected_paths() == selected == ("agents/1",)  # pyright: ignore[reportPrivateUsage]
+
+    asyncio.run(run())
+
+
 def test_long_names_are_cut_so_that_important_columns_fit() -> None:
     first = view()
     rows = [
