@@ -14,8 +14,8 @@ class ZmqTimeoutError(CaramlError, TimeoutError):
     def __init__(
         self, address: str = "", waited_for: str = "an answer", seconds: float | None = None
     ) -> None:
-        after = "" if seconds is None else f" for {seconds:g} s"
-        super().__init__(f"{address or 'socket'}: waited{after} for {waited_for}")
+        waited = "waited" if seconds is None else f"timed out after waiting {seconds:g} s"
+        super().__init__(f"{address or 'socket'}: {waited} for {waited_for}")
         self.address = address
         self.waited_for = waited_for
 

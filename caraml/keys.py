@@ -75,7 +75,9 @@ class Keys:
         except OSError as error:
             raise KeyFileError(f"{path}: {error.strerror}; run python -m caraml.keys {self.folder}") from None
         if len(key) != 40:
-            raise KeyFileError(f"{path} is not a key: {len(key)} characters, not 40")
+            raise KeyFileError(
+                f"{path} is not a key: it has {len(key)} characters, not 40; copy the file again"
+            )
         return key
 
 

@@ -115,7 +115,7 @@ def _decode_text(frame: Any, rest: Sequence[Buffer]) -> str:
 def _decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
     text = decode_bytes(frame, rest)
     if _has_too_many_brackets(text):
-        raise MalformedMessageError(f"JSON with more than {MAX_JSON_BRACKETS} [ and {{")
+        raise MalformedMessageError(f"the JSON has more than {MAX_JSON_BRACKETS} brackets ([ and {{)")
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -125,7 +125,7 @@ def _decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
 def _encode_json(value: Any) -> bytes:
     text = classic.json_serialize(value)
     if _has_too_many_brackets(text):
-        raise MessageTooLargeError(f"JSON with more than {MAX_JSON_BRACKETS} [ and {{")
+        raise MessageTooLargeError(f"the JSON has more than {MAX_JSON_BRACKETS} brackets ([ and {{)")
     return text
 
 

@@ -58,7 +58,9 @@ class Decoder:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._unchecked_bytes = min(limits.message_bytes, MAX_HEADER_BYTES)  # up to which all limits are met
+        self._unchecked_bytes = min(
+            limits.message_bytes, MAX_HEADER_BYTES
+        )  # a message of this size meets all limits
         self._plans: dict[bytes, _ArraysPlan] = {}
         self._single_arrays: dict[bytes, Layout] = {}  # by the head of a message that is one array
 
@@ -106,7 +108,10 @@ class Decoder:
         head_view = view(head)
         total = len(head_view) + sum(map(size, parts))
         if total > self._limits.message_bytes or 1 + len(parts) > MAX_PARTS:
-            raise MalformedMessageError(f"{total} bytes in {1 + len(parts)} parts are over the limits")
+            raise MalformedMessageError(
+                f"the message has {total} bytes in {1 + len(parts)} parts; the maximum is"
+                f" {self._limits.message_bytes} bytes (Limits.message_bytes) in {MAX_PARTS} parts"
+            )
         mark = bytes(head_view[:2])
         if mark == ARRAYS:
             return self._arrays(head_view, parts)
@@ -114,7 +119,7 @@ class Decoder:
             raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
         if len(head_view) > MAX_HEADER_BYTES and is_over_limit(bytes(head_view[2:])):
             raise MalformedMessageError(
-                f"more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings"
+                f"the message has more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings"
             )
         value = _Tree(parts).value(head_view[2:])
         if type(value) is _ndarray and parts and len(head_view) <= REMEMBERED_BYTES:
@@ -199,13 +204,13 @@ class _Tree:
                 ]
                 if not level:
                     return value
-            raise MalformedMessageError(f"nested deeper than {MAX_DEPTH}")
+            raise MalformedMessageError(f"the message is nested deeper than {MAX_DEPTH} levels")
         return value
 
     def _extension(self, code: int, data: memoryview) -> Any:
         self._depth += 1
         if self._depth > MAX_DEPTH and code in (structure.TUPLE, structure.RECORD):
-            raise MalformedMessageError(f"nested deeper than {MAX_DEPTH}")
+            raise MalformedMessageError(f"the message is nested deeper than {MAX_DEPTH} levels")
         try:
             return self._extension_value(code, data)
         finally:

@@ -162,7 +162,7 @@ class _Tree:
         if kind in _ATOMS:
             return self._wide(value) if kind is int and self._wide_integers else value
         if depth >= MAX_DEPTH:
-            raise EncodeError(f"nested deeper than {MAX_DEPTH}")
+            raise EncodeError(f"the value is nested deeper than {MAX_DEPTH} levels")
         if kind is dict:
             if not self._wide_integers and _is_flat(value):
                 return value

@@ -270,7 +270,8 @@ class Wire:
         parts: Any = message if isinstance(message, Parts) else (message,)
         if (nbytes := sum(map(size, parts))) > limits.message_bytes:
             raise MessageTooLargeError(
-                f"{self.socket.address}: {nbytes} bytes, over Limits.message_bytes of {limits.message_bytes}"
+                f"{self.socket.address}: a message of {nbytes} bytes, more than Limits.message_bytes"
+                f" ({limits.message_bytes})"
             )
         if len(parts) > MAX_PARTS:
             raise MessageTooLargeError(
@@ -457,7 +458,8 @@ class Wire:
                 break
         if count >= MAX_PARTS or nbytes > limits.message_bytes:
             raise MalformedMessageError(
-                f"{self.socket.address}: {nbytes} bytes in {count + 1} parts are over the limits"
+                f"{self.socket.address}: the peer sent {nbytes} bytes in {count + 1} parts; the maximum is"
+                f" {limits.message_bytes} bytes (Limits.message_bytes) in {MAX_PARTS} parts"
             )
         return frames
 

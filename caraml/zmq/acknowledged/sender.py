@@ -71,6 +71,7 @@ from caraml.zmq.endpoint import Endpoint, EndpointOptions
 
 log = logging.getLogger("caraml")
 
+# These times are in seconds.
 HEARTBEAT = 5.0
 ASK_AGAIN = 1.0
 RESEND_AFTER = 10.0
@@ -142,8 +143,8 @@ class ZmqSender(Endpoint):
                 )
         if nbytes > self._max_bytes:
             raise MessageTooLargeError(
-                f"{self.address}: {nbytes} bytes and a head of {HEAD_BYTES}, over Limits.message_bytes"
-                f" of {self.socket.limits.message_bytes}"
+                f"{self.address}: a message of {nbytes} bytes with a head of {HEAD_BYTES}, more than"
+                f" Limits.message_bytes ({self.socket.limits.message_bytes})"
             )
         timeout = self.timeout if timeout is None else timeout
         wire = self._wire
@@ -230,7 +231,7 @@ class ZmqSender(Endpoint):
         return window
 
     def _wait(self, deadline: float, timeout: float, waited_for: str) -> None:
-        """Wait for one message of a receiver, for a slice at most."""
+        """Handle the next message of a receiver; ask for its progress if none comes in a short time."""
         left = deadline - time.monotonic() if timeout >= 0 else 1.0
         if left <= 0:
             raise self._wire.timeout_error(waited_for, timeout)
