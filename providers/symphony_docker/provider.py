@@ -38,14 +38,14 @@ Props = dict[str, Any]
 class ImageProvider(DynamicProvider):
     """The dynamic provider of ImageResource."""
 
-    def check(self, _olds: Props, news: Props) -> CheckResult:
+    def check(self, olds: Props, news: Props) -> CheckResult:
         inputs = without(news, MAY_ASK_REGISTRY, REASON, "image")
-        if news.get(MAY_ASK_REGISTRY) and is_same(_olds, inputs, _IDENTITY) and _is_missing(inputs):
+        if news.get(MAY_ASK_REGISTRY) and is_same(olds, inputs, _IDENTITY) and _is_missing(inputs):
             inputs[REASON] = MISSING
         return CheckResult(inputs, [])
 
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        return DiffResult(_needs_build(_olds, _news) or _is_retained(_olds) != _is_retained(_news))
+    def diff(self, _id: str, olds: Props, news: Props) -> DiffResult:
+        return DiffResult(_needs_build(olds, news) or _is_retained(olds) != _is_retained(news))
 
     def create(self, props: Props) -> CreateResult:
         return CreateResult(reference_of(props), _build_and_push(props))
@@ -53,18 +53,18 @@ class ImageProvider(DynamicProvider):
     def read(self, id_: str, props: Props) -> ReadResult:
         return ReadResult(id_, props)
 
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        if not _needs_build(_olds, _news):
-            return UpdateResult({**_olds, **_news})
-        outputs = _build_and_push(_news)
-        if reference_of(_olds) != reference_of(outputs):
-            _release(_olds)
+    def update(self, _id: str, olds: Props, news: Props) -> UpdateResult:
+        if not _needs_build(olds, news):
+            return UpdateResult({**olds, **news})
+        outputs = _build_and_push(news)
+        if reference_of(olds) != reference_of(outputs):
+            _release(olds)
         return UpdateResult(outputs)
 
-    def delete(self, _id: str, _props: Props) -> None:
-        _release(_props)
-        if not _is_retained(_props) and (digest := str(_props.get("digest") or "")):
-            image_registry.delete(str(_props["repository"]), str(_props["tag"]), digest)
+    def delete(self, _id: str, props: Props) -> None:
+        _release(props)
+        if not _is_retained(props) and (digest := str(props.get("digest") or "")):
+            image_registry.delete(str(props["repository"]), str(props["tag"]), digest)
 
 
 TYPE = "pulumi-python:dynamic/symphony_docker:Image"

@@ -80,7 +80,7 @@ class CrudProvider(DynamicProvider, Generic[Run]):
     _crud: ClassVar[Crud[Any]]
     _run: ClassVar[Any]
 
-    def check(self, _olds: Props, news: Props) -> CheckResult:
+    def check(self, olds: Props, news: Props) -> CheckResult:
         news = without(news, REASON, ORPHANS)
         if _is_unknown(news):
             return CheckResult(news, [])
@@ -88,15 +88,15 @@ class CrudProvider(DynamicProvider, Generic[Run]):
             self._crud.inputs_of(news)
         except WrongInput as wrong:
             return CheckResult(news, [CheckFailure(wrong.field, wrong.reason)])
-        if is_same(_olds, news, self._crud.IDENTITY):
-            repairs = self._crud.repairs(news, _olds, self._run)
+        if is_same(olds, news, self._crud.IDENTITY):
+            repairs = self._crud.repairs(news, olds, self._run)
             news |= {name: value for name, value in repairs.items() if value}
         return CheckResult(news, [])
 
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        if _is_unknown(_news):
+    def diff(self, _id: str, olds: Props, news: Props) -> DiffResult:
+        if _is_unknown(news):
             return DiffResult(True)
-        result = self._crud.diff(_olds, _news, self._run)
+        result = self._crud.diff(olds, news, self._run)
         return DiffResult(bool(result.changed), list(result.replaced), delete_before_replace=True)
 
     def create(self, props: Props) -> CreateResult:
@@ -106,11 +106,11 @@ class CrudProvider(DynamicProvider, Generic[Run]):
         result = self._crud.read(props, self._run)
         return ReadResult(None, {}) if result is None else ReadResult(id_, result)
 
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(self._crud.update(_olds, _news, self._run))
+    def update(self, _id: str, olds: Props, news: Props) -> UpdateResult:
+        return UpdateResult(self._crud.update(olds, news, self._run))
 
-    def delete(self, _id: str, _props: Props) -> None:
-        self._crud.delete(_props, self._run)
+    def delete(self, _id: str, props: Props) -> None:
+        self._crud.delete(props, self._run)
 
 
 def without(props: Mapping[str, Any], *names: str) -> dict[str, Any]:
