@@ -91,7 +91,8 @@ def logs(
     kept = processes(name, run)
     if not kept:
         reason = "; ".join(run.missing) or "its processes printed nothing or never started"
-        raise UserError(f"run {number} of {name.stack} has no logs: {reason}")
+        remedy = f"`symphony history {name.stack}` shows how each run ended"
+        raise UserError(f"run {number} of {name.stack} has no logs: {reason}", remedy=remedy)
     paths = stacks.match_processes(words, list(kept))
     by_path = spans(name, run)
     first = min(by_path[path][0] for path in paths)

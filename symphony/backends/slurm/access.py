@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import IO
 
+from symphony import paths
 from symphony.backends.access import ServiceRoute, Streams
 from symphony.backends.local_folder import fetch as fetch
 from symphony.backends.local_folder import send as send
@@ -45,7 +46,8 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
     """Return the route to the service, whose node has published its address."""
     if address.endswith(":0"):
         what = f"the service {service} has no address yet: its process has not started"
-        raise SymphonyError(what, remedy="`symphony process` shows why that process does not run")
+        remedy = f"`symphony process {paths.stack_of(recorded.owner)}` shows the states of the processes"
+        raise SymphonyError(what, remedy=remedy)
     return ServiceRoute(address)
 
 
@@ -53,7 +55,7 @@ def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams,
     folder = Folder(recorded.connection["folder"])
     record, experiment = folder.record(path), folder.experiment()
     if record is None or experiment is None or not record.node:
-        remedy = "`symphony process` shows what it waits for"
+        remedy = f"`symphony why {paths.stack_of(recorded.owner)} {path}` shows what it waits for"
         raise SymphonyError(f"{path} has not started yet, so it has no node", remedy=remedy)
     srun = ["srun", f"--jobid={record.job}", "--overlap", "-N1", "-n1", "--mem=0", "--gres=none", "--quiet"]
     if (component := experiment.component(path)) is not None:
