@@ -107,6 +107,9 @@ class SymphonyConfig:
     def load_config_file(self, path: str | Path) -> None:
         """Set the fields in a YAML or JSON file: SymphonyConfig().load_config_file("symphony.yaml").
 
+        Args:
+            path: The file.
+
         Raises:
             UserError: The file cannot be read, or it has an unknown field.
         """

@@ -1,4 +1,4 @@
-"""GKEDispatcher of the original: sends processes to node pools of a cluster that cloudwise described."""
+"""GKEDispatcher of the original Symphony: assigns processes to the node pools of a GKE cluster."""
 
 from __future__ import annotations
 
@@ -21,22 +21,27 @@ if TYPE_CHECKING:
 
 
 class HasPools(Protocol):
-    """A GkeCluster."""
+    """The part of a GkeCluster that GKEDispatcher reads."""
 
     @property
     def pools(self) -> Sequence[Pool]: ...
 
 
 class GKEDispatcher:
-    """Selects a node pool for a process, tolerates its taints, and claims resources there.
+    """Assigns processes to node pools: sets their node selector, tolerations and resources.
 
-    dispatcher = GKEDispatcher("cluster.tf.json")
-    dispatcher.assign_to_gpu(learner, node_pool_name="v100-pool")
+    If a process is in a group, pass process_group=: the node selector and the tolerations are set on the
+    group, the resources on the process.
 
-    tf_json: the path or the content of the `.tf.json` that cloudwise wrote, or a GkeCluster.
+    Args:
+        tf_json: The path or the content of the Terraform file that cloudwise wrote, or a GkeCluster.
 
-    For a process in a group give process_group=: the group gets the pool, the process the resources.
-    UserError: the file is wrong, or a call asks for resources that a pool does not have.
+    Raises:
+        UserError: The file is not valid.
+
+    Example:
+        dispatcher = GKEDispatcher("cluster.tf.json")
+        dispatcher.assign_to_gpu(learner, node_pool_name="v100-pool")
     """
 
     def __init__(self, tf_json: tf_json.TfJson | HasPools) -> None:
@@ -56,9 +61,16 @@ class GKEDispatcher:
         return sorted(self._pools)
 
     def get_node_pool(self, name: str) -> Mapping[str, Any]:
-        """Return the content of the file for a node pool: dispatcher.get_node_pool("v100-pool").
+        """Return the content of the file for a node pool.
 
-        name: the pool. KeyError, which is a UserError: it does not exist.
+        Args:
+            name: The name of the pool.
+
+        Raises:
+            KeyError: The pool does not exist; the error is a UserError too.
+
+        Example:
+            dispatcher.get_node_pool("v100-pool")
         """
         self._pool(name)
         return self._entries[name]
@@ -70,12 +82,18 @@ class GKEDispatcher:
         assign_to: Literal["machine", "gpu", "node_pool", "resource"],
         **settings: Any,
     ) -> None:
-        """Assign in one of four ways.
+        """Call assign_to_machine, assign_to_gpu, assign_to_node_pool or assign_to_resource.
 
-        dispatcher.assign_to(learner, assign_to="gpu", node_pool_name="v100-pool")
+        Args:
+            process: The process, as new_process() returned it.
+            assign_to: The end of the method's name.
+            settings: The keywords of the method; those that are None are omitted.
 
-        process: of a new_process(). assign_to: which of the four methods below.
-        settings: its keywords; those that are None are ignored. UserError: as these methods.
+        Raises:
+            UserError: The method raises it, or does not take these keywords.
+
+        Example:
+            dispatcher.assign_to(learner, assign_to="gpu", node_pool_name="v100-pool")
         """
         targets = ("machine", "gpu", "node_pool", "resource")
         if assign_to not in targets:
@@ -96,13 +114,19 @@ class GKEDispatcher:
         process_group: ProcessGroup | None = None,
         process_per_machine: int = 1,
     ) -> None:
-        """Claim an equal share of one machine of a pool, for a process.
+        """Request an equal share of a machine of a pool.
 
-        dispatcher.assign_to_machine(agent, node_pool_name="cpu-pool", process_per_machine=4)
+        Args:
+            process: The process, as new_process() returned it.
+            node_pool_name: A name of get_node_pools().
+            process_group: The group of the process, if it is in one.
+            process_per_machine: The number of such processes that share a machine.
 
-        node_pool_name: of get_node_pools(). process_group: that of the process, if it is in one.
-        process_per_machine: how many such processes fit on a machine.
-        UserError: the pool does not exist, or no machine of it has that much.
+        Raises:
+            UserError: The pool does not exist, or its machines are too small.
+
+        Example:
+            dispatcher.assign_to_machine(agent, node_pool_name="cpu-pool", process_per_machine=4)
         """
         parts = _integer("process_per_machine", process_per_machine, least=1)
         self._assign(process, process_group, Claim(parts=parts or 1), self._pool(node_pool_name).name)
@@ -110,11 +134,18 @@ class GKEDispatcher:
     def assign_to_gpu(
         self, process: Process, *, node_pool_name: str, process_group: ProcessGroup | None = None
     ) -> None:
-        """Claim one GPU of a machine of a pool, with its share of the rest.
+        """Request one GPU of a machine of a pool, and an equal share of its CPU and memory.
 
-        dispatcher.assign_to_gpu(learner, node_pool_name="v100-pool")
+        Args:
+            process: The process, as new_process() returned it.
+            node_pool_name: A name of get_node_pools().
+            process_group: The group of the process, if it is in one.
 
-        process, node_pool_name, process_group, UserError: as assign_to_machine(); or the pool has no GPUs.
+        Raises:
+            UserError: The pool does not exist, or has no GPUs.
+
+        Example:
+            dispatcher.assign_to_gpu(learner, node_pool_name="v100-pool")
         """
         pool = self._pool(node_pool_name)
         if not pool.gpus:
@@ -131,12 +162,21 @@ class GKEDispatcher:
         memory_m: float | None = None,
         gpu_count: int | None = None,
     ) -> None:
-        """Claim amounts of a machine of a pool.
+        """Request amounts of CPU, memory and GPUs on a machine of a pool.
 
-        dispatcher.assign_to_node_pool(agent, node_pool_name="cpu-pool", cpu=2.5, memory_m=4096)
+        Args:
+            process: The process, as new_process() returned it.
+            node_pool_name: A name of get_node_pools().
+            process_group: The group of the process, if it is in one.
+            cpu: The number of cores; None requests none.
+            memory_m: The memory in MiB; None requests none.
+            gpu_count: The number of GPUs; None requests none.
 
-        process, node_pool_name, process_group, UserError: as assign_to_machine().
-        cpu: cores. memory_m: MiB. gpu_count: how many. Amounts that are left out are not claimed.
+        Raises:
+            UserError: The pool does not exist, or its machines are too small.
+
+        Example:
+            dispatcher.assign_to_node_pool(agent, node_pool_name="cpu-pool", cpu=2.5, memory_m=4096)
         """
         claim = _claim(cpu, memory_m, gpu_count)
         self._assign(process, process_group, claim, self._pool(node_pool_name).name)
@@ -152,12 +192,24 @@ class GKEDispatcher:
         gpu_type: str | None = None,
         gpu_count: int | None = None,
     ) -> None:
-        """Claim amounts of a machine of the cheapest pool that has them, without GPUs if none are claimed.
+        """Request amounts of CPU, memory and GPUs in the cheapest pool that has them.
 
-        dispatcher.assign_to_resource(learner, cpu=4, memory_m=8192, gpu_type="v100")
+        A process that requests no GPU is assigned to a pool without GPUs.
 
-        process, process_group, UserError: as assign_to_machine(). node_pool_name: only of this pool.
-        cpu: cores. memory_m: MiB. gpu_type: such as "v100"; its gpu_count is 1 by default.
+        Args:
+            process: The process, as new_process() returned it.
+            node_pool_name: The only pool to consider; by default all.
+            process_group: The group of the process, if it is in one.
+            cpu: The number of cores; None requests none.
+            memory_m: The memory in MiB; None requests none.
+            gpu_type: The type of GPU, such as "v100".
+            gpu_count: The number of GPUs; 1 by default if gpu_type is set.
+
+        Raises:
+            UserError: No pool has such machines.
+
+        Example:
+            dispatcher.assign_to_resource(learner, cpu=4, memory_m=8192, gpu_type="v100")
         """
         name = self._pool(node_pool_name).name if node_pool_name is not None else ""
         claim = _claim(cpu, memory_m, 1 if gpu_type and gpu_count is None else gpu_count)
@@ -211,7 +263,7 @@ class GKEDispatcher:
 
 
 def _taints(pool: Pool) -> tuple[Taint, ...]:
-    """Return the taints of a pool, with that of a GkeCluster for spot machines; a `.tf.json` lacks it."""
+    """Return the taints of a pool; a `.tf.json` lacks the one that a GkeCluster gives spot pools."""
     spot = [Taint(SPOT_LABEL, "true")] if pool.spot else []
     return tuple(dict.fromkeys([*pool.taints, *spot]))
 

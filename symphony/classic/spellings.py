@@ -19,7 +19,7 @@ from symphony.spec.shared import Image, Texts
 
 
 class ClassicProcessOptions(ProcessOptions, total=False):
-    """Keywords of a process; standalone means nothing: a process in no group has a pod of its own."""
+    """Keywords of a process; standalone is ignored: a process without a group always has its own pod."""
 
     container_image: str | Image | Output | None
     standalone: bool
@@ -175,40 +175,56 @@ class Experiment(_Members, experiment.Experiment):  # pyright: ignore[reportInco
     # saving
 
     def dump_dict(self) -> dict[str, Any]:
-        """Return the declaration as plain values. UserError: a value of it cannot be saved."""
+        """Return the declaration as plain values.
+
+        Raises:
+            UserError: A value in it cannot be saved.
+        """
         return self.to_dict()
 
     def dump_json_str(self) -> str:
-        """Return the declaration as JSON. UserError: a value of it cannot be saved."""
+        """Return the declaration as JSON; raise the errors of dump_dict()."""
         return json.dumps(self.to_dict(), indent=2)
 
     def dump_yaml_str(self) -> str:
-        """Return the declaration as YAML. UserError: a value of it cannot be saved."""
+        """Return the declaration as YAML; raise the errors of dump_dict()."""
         import yaml
 
         return yaml.safe_dump(self.to_dict(), sort_keys=False)
 
     def dump_json(self, file: str | Path) -> None:
-        """Save the declaration as JSON. UserError: a value of it cannot be saved, or the file not written."""
+        """Save the declaration as JSON.
+
+        Raises:
+            UserError: A value in it cannot be saved, or the file cannot be written.
+        """
         _write(file, self.dump_json_str())
 
     def dump_yaml(self, file: str | Path) -> None:
-        """Save the declaration as YAML. UserError: a value of it cannot be saved, or the file not written."""
+        """Save the declaration as YAML; raise the errors of dump_json()."""
         _write(file, self.dump_yaml_str())
 
     @classmethod
     def load_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Return the experiment that dump_dict() saved. UserError: it is none."""
+        """Return the experiment that dump_dict() saved.
+
+        Raises:
+            UserError: The values are not a saved experiment.
+        """
         return cls.from_dict(data)
 
     @classmethod
     def load_json_str(cls, text: str) -> Self:
-        """Return the experiment in a JSON text, which is YAML too. UserError: it is none."""
+        """Return the experiment in a JSON text; raise the errors of load_yaml_str()."""
         return cls.load_yaml_str(text)
 
     @classmethod
     def load_yaml_str(cls, text: str) -> Self:
-        """Return the experiment in a YAML text. UserError: it is none."""
+        """Return the experiment in a YAML text, of which JSON is a part.
+
+        Raises:
+            UserError: The text is not YAML, or not a saved experiment.
+        """
         import yaml
 
         try:
@@ -219,12 +235,16 @@ class Experiment(_Members, experiment.Experiment):  # pyright: ignore[reportInco
 
     @classmethod
     def load_json(cls, file: str | Path) -> Self:
-        """Return the experiment in a JSON file. UserError: it is none."""
+        """Return the experiment in a JSON file; raise the errors of load_yaml()."""
         return cls.load_yaml_str(_read(file))
 
     @classmethod
     def load_yaml(cls, file: str | Path) -> Self:
-        """Return the experiment in a YAML file. UserError: it is none."""
+        """Return the experiment in a YAML file.
+
+        Raises:
+            UserError: The file cannot be read, is not YAML, or is not a saved experiment.
+        """
         return cls.load_yaml_str(_read(file))
 
     dump_json_file, dump_yaml_file = dump_json, dump_yaml
