@@ -30,7 +30,7 @@ _Part = ProcessSpec | ProcessGroupSpec
 
 # etcd accepts 1.5 MiB a request, including the fields that the server adds to a pod.
 MAX_POD = 1_000_000
-# The API server's limit for the contents of a Secret; a ConfigMap counts in base64.
+# The API server's limit for the files in a Secret or a ConfigMap, in bytes before their encoding in base64.
 MAX_FILES = 1_048_576
 _RESERVED = re.compile(r"default|kube-.*|gke-.*|gmp-.*|istio-.*|cert-manager|kubernetes-dashboard")
 _IMAGE = re.compile(
