@@ -182,7 +182,7 @@ def stack_config(workspace: Workspace, stack: str) -> dict[str, Any]:
         if (value := _project_value(setting)) is not None:
             values[full_key] = value
     file = config_file(workspace, stack)
-    # A pipe of that name is refused here, before the engine waits for it.
+    # Reading refuses a named pipe (FIFO) here, for which the engine would wait without end.
     if file.exists():
         own = _yaml(file).get("config")
         values.update(cast("dict[str, Any]", own) if isinstance(own, dict) else {})
@@ -217,8 +217,8 @@ def create_stack(workspace: Workspace, stack: str) -> bool:
     return True
 
 
-def keeps_secrets_elsewhere(workspace: Workspace, stack: str) -> bool:
-    """Return whether a cloud service encrypts the secrets of the stack."""
+def has_secrets_provider(workspace: Workspace, stack: str) -> bool:
+    """Return whether the settings of a stack name a secrets provider, such as a cloud's key service."""
     file = config_file(workspace, stack)
     return file.is_file() and "secretsprovider" in _yaml(file)
 

@@ -173,30 +173,30 @@ def _content(file: TfJson) -> tuple[Mapping[str, Any], str]:
 def _read(kind: type[Any], entry: object, label: str, faults: list[str]) -> Any:
     """Return a block as an instance of its class; None, and add a message to faults, if it is invalid."""
     try:
-        return msgspec.convert(_unlisted(entry), kind, strict=False)
+        return msgspec.convert(_unwrap_lists(entry), kind, strict=False)
     except msgspec.ValidationError as error:
         what, _, path = str(error).replace("`", "").partition(" - at $")
         faults.append(f"{label}: {path.lstrip('.')}{': ' if path else ''}{what}")
         return None
 
 
-def _unlisted(block: Any, name: str = "") -> Any:
-    """Return a block with single-item lists of blocks, which Terraform may write, unwrapped to mappings."""
+def _unwrap_lists(block: Any, name: str = "") -> Any:
+    """Return a block in which a list of a single block, as Terraform may write it, is that block itself."""
     if isinstance(block, Mapping):
         items = cast("Mapping[str, Any]", block).items()
-        return {str(key): _unlisted(value, str(key)) for key, value in items if value != []}
+        return {str(key): _unwrap_lists(value, str(key)) for key, value in items if value != []}
     if isinstance(block, (list, tuple)):
-        parts: list[Any] = [_unlisted(part) for part in cast("list[Any]", block)]
+        parts: list[Any] = [_unwrap_lists(part) for part in cast("list[Any]", block)]
         is_block = len(parts) == 1 and isinstance(parts[0], Mapping) and name != "taint"
         return cast("Any", parts[0]) if is_block else parts
     return [block] if isinstance(block, str) and name in ("node_locations", "additional_zones") else block
 
 
 def _pool(name: str, entry: _NodePool, raw: Mapping[str, Any], cluster: _Located) -> Pool:
-    config, labels = entry.node_config, _unlisted(raw)["node_config"]["labels"]
+    config, labels = entry.node_config, _unwrap_lists(raw)["node_config"]["labels"]
     zones = entry.zones or cluster.zones
     # Terraform's counts are for each zone.
-    times = max(1, len(zones))
+    zone_count = max(1, len(zones))
     fixed = entry.initial_node_count if entry.node_count is None else entry.node_count
     scaling = entry.autoscaling or _Autoscaling(fixed or 0, fixed)
     gpus = config.labels.gpu_count or config.guest_accelerator.count
@@ -210,8 +210,8 @@ def _pool(name: str, entry: _NodePool, raw: Mapping[str, Any], cluster: _Located
         taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in config.taint),
         gpu_type=gpu_type_of(gpu_type) if gpus else "",
         gpus=gpus,
-        min=scaling.min_node_count * times,
-        max=None if scaling.max_node_count is None else scaling.max_node_count * times,
+        min=scaling.min_node_count * zone_count,
+        max=None if scaling.max_node_count is None else scaling.max_node_count * zone_count,
         spot=config.spot or config.preemptible,
         zones=zones,
         selector={"name": config.labels.name},

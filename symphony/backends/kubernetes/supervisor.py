@@ -163,7 +163,7 @@ def decide(
                 yield name, _stop(pod, end[0], now)
             continue
         if is_gated(pod) and (note(pod, STOPPED) or pod.get(STOPPED)):
-            # An `up` replaces it.
+            # A stopped pod keeps its gate until the next `up` replaces it.
             if not note(pod, STOPPED):
                 yield name, _stop(pod, pod[STOPPED], now)
             continue
@@ -190,7 +190,7 @@ def _gate_patch(
     failed: list[str] = []
     waited = now - created(pod)
     for wait in waits:
-        is_met, has_failed, why = answer(wait, pods, given_up)
+        is_met, has_failed, why = check_wait(wait, pods, given_up)
         counted = min(waited, _ran(wait, pods, now))
         if not is_met and not has_failed and wait["timeout"] is not None and counted >= wait["timeout"]:
             more = f": {why}" if why else ""
@@ -281,7 +281,7 @@ def _ran(wait: Wait, pods: Mapping[str, Pod], now: float) -> float:
     return now - _seconds(started) if started else math.inf
 
 
-def answer(wait: Wait, pods: Mapping[str, Pod], given_up: Collection[str]) -> tuple[bool, bool, str]:
+def check_wait(wait: Wait, pods: Mapping[str, Pod], given_up: Collection[str]) -> tuple[bool, bool, str]:
     """Return (whether a wait is met, whether it has failed, why it is not met)."""
     pod, condition, path = pods.get(wait["pod"]), wait["condition"], wait["path"]
     if pod is None or pod["metadata"].get("deletionTimestamp"):
@@ -411,7 +411,7 @@ def _since(pod: Pod) -> float:
 
 
 def _next(orders: Mapping[str, Any], activity: Activity, pods: Mapping[str, Pod], now: float) -> float:
-    """Return the seconds until a deadline is due, at most those between two listings."""
+    """Return the seconds until something is due, and at most the time between two listings."""
     moments = [now + _PERIOD, activity.due()]
     for name, pod in pods.items():
         if is_gated(pod):
@@ -422,7 +422,7 @@ def _next(orders: Mapping[str, Any], activity: Activity, pods: Mapping[str, Pod]
                 if wait["timeout"] is not None
             ]
     for limit, since, _ in _limits(orders, pods, activity.last):
-        moments += [since + limit - _warned_before(limit), since + limit]
+        moments += [since + limit - _warning_seconds(limit), since + limit]
     if (end := ended(orders, pods, (), now)) is not None:
         moments += [end[1] + delay for delay in (0, *orders["delays"].values())]
     moments += [now + _pause(probe, status, now) for probe, _, status in _silent(orders, pods)]
@@ -458,9 +458,10 @@ def _warn(
     warned: set[str],
     active: float = math.inf,
 ) -> None:
+    """Write a warning to the log, once, before a time limit ends the experiment."""
     for limit, since, why in _limits(orders, pods, active):
         left = since + limit - now
-        if not 0 < left <= _warned_before(limit):
+        if not 0 < left <= _warning_seconds(limit):
             warned.discard(why)
         elif why not in warned:
             warned.add(why)
@@ -526,11 +527,13 @@ def _places(name: str, pod: Pod) -> Iterator[dict[str, str]]:
             yield {"path": path, "pod": name, "container": container["name"]}
 
 
-def _warned_before(limit: float) -> float:
+def _warning_seconds(limit: float) -> float:
+    """Return how long before a time limit the log warns of it."""
     return min(_WARNING, limit / 2)
 
 
 def _finished(pod: Pod, container: str) -> float:
+    """Return when a container ended; when the pod was created if that is not recorded."""
     state = _container(pod, "status", "containerStatuses", container).get("state", {})
     return _seconds(state.get("terminated", {}).get("finishedAt") or pod["metadata"]["creationTimestamp"])
 
@@ -542,6 +545,7 @@ def _container(pod: Pod, part: str, kind: str, name: str) -> dict[str, Any]:
 
 
 def _seconds(moment: str) -> float:
+    """Return a time of the API server, such as `2026-01-31T12:00:00Z`, in seconds since the epoch."""
     # Python 3.10 and older do not parse "Z".
     return datetime.datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
 

@@ -453,7 +453,7 @@ def needs_no_network(workspace: Workspace, stack: str, env: Mapping[str, str]) -
     """Return whether the engine of this stack needs no network."""
     if sys.platform != "linux" or env.get(NETWORK) == "host" or not file_store.is_files():
         return False
-    if workspaces.keeps_secrets_elsewhere(workspace, stack):
+    if workspaces.has_secrets_provider(workspace, stack):
         return False
     try:
         resources = file_store.read(file_store.StackName(workspace.project, stack)).resources
