@@ -25,7 +25,8 @@ def home() -> Path:
     Not $XDG_RUNTIME_DIR: it is unset under cron or su, and two folders would mean two tmux servers.
 
     Raises:
-        UserError: Another user owns the folder or may write to it. A state names code that is run.
+        UserError: Another user owns the folder or may write to it, and so could have symphony run code that
+            a state in it names.
     """
     if chosen := os.environ.get("SYMPHONY_HOME"):
         folder = Path(chosen).expanduser().absolute()
@@ -161,11 +162,11 @@ def store_id(url: str | None = None) -> str:
 
 
 def store_mark() -> str:
-    """Return eight hex digits that identify the state, also among states at one path in several containers.
+    """Return eight hex digits that identify the state store.
 
-    Two people who are root in two containers may share a cluster. A file store holds the digits, and home()
-    a copy, which outlives a deleted state. A remote store, or one of which neither can
-    hold them, is identified by its URL.
+    The URL does not identify a file store: two users who are root in two containers may have stores at the
+    same path and share a cluster. So a file store holds random digits, and home() a copy, which remains if
+    the store is deleted. The URL is used for a remote store, and if neither place can be written.
     """
     url = _normal(store_url())
     if not url.startswith("file://"):

@@ -100,7 +100,7 @@ class Engine:
                 digest = str(aux.get("Digest") or digest)
         if not digest:
             raise SymphonyError(
-                "the push returned no digest", where=f"{repository}:{tag}", remedy="Run it again"
+                "the push returned no digest", where=f"{repository}:{tag}", remedy="Run the command again"
             )
         return digest
 

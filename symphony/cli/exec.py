@@ -24,7 +24,8 @@ class Parser(TyperCommand):
         except typer.TyperException:
             if ctx.obj is not None or not args or args[0].startswith("-"):
                 raise
-            # An option of the command to run: all are words, so that the error says where -- goes.
+            # The unknown option belongs to the command to run. Parsed as words, the arguments lead to an
+            # error that says where -- is missing.
             return super().parse_args(ctx, ["--", *args])
 
 

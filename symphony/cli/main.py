@@ -1,4 +1,4 @@
-"""The entry point of `symphony`: converts errors to a line and every end to an exit code."""
+"""The entry point of `symphony`: runs a command, prints an error as one line and returns the exit code."""
 
 import contextlib
 import errno

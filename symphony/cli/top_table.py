@@ -20,7 +20,7 @@ def headline(view: View) -> str:
 
 
 def cells(rows: Sequence[Row], name: str) -> tuple[str, ...]:
-    """Return the cells of a process, or of several folded processes."""
+    """Return the cells of a row: of a single process, or of several that share the row."""
     statuses = [row.status for row in rows]
     well = sum(map(is_well, statuses))
     worst = min(statuses, key=lambda status: (is_well(status), status.state not in BAD))
@@ -64,7 +64,7 @@ def edge_cells(edge: Edge) -> tuple[str, ...]:
 
 
 def _folded(paths: Sequence[str]) -> str:
-    """Return the processes that connect to a service, folded: `agents/0..3, judge`."""
+    """Return the processes that connect to a service in short: `agents/0..3, judge`."""
     groups: dict[Any, list[str]] = {}
     for path in paths:
         group, _, name = path.rpartition("/")

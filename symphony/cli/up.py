@@ -44,7 +44,9 @@ def command(
     run: Annotated[
         int | None, typer.Option("--run", metavar="N", help="Use the code and settings of run N.")
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Then wait until it has completed.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="After the start, wait until the experiment has completed.")
+    ] = False,
     as_json: arguments.AsJson = False,
 ) -> int:
     """Show the plan, ask, start new processes, restart changed ones and stop removed ones.
@@ -195,7 +197,8 @@ def interruptible(events: Iterable[UpEvent], selected: selected_stack.SelectedSt
         if watched is None:
             raise
         left = sum(1 for status in watched.statuses if status.state not in ("running", "completed"))
-        what = f"{selected.name.stack}: all started; {left} not running yet"
+        not_running = f"{count(left, 'process', 'processes')} not running yet"
+        what = f"stopped watching the start of {selected.name.stack}, which continues: {not_running}"
         raise Interrupted(what, remedy=f"`symphony process {selected.name.stack}` shows them") from None
 
 

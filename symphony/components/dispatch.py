@@ -1,4 +1,4 @@
-"""`run_program` and `params`: the program of the current stack, stacks/rl.py for `rl.gke`, and its values."""
+"""Runs the program of the current stack, such as stacks/rl.py for `rl.gke`, and gives it its parameters."""
 
 import runpy
 import sys

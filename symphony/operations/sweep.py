@@ -264,7 +264,9 @@ def _read_table(file: Path) -> list[dict[str, str]]:
             ]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"the file of trials cannot be read: {reason}", where=str(file)) from None
+        remedy = f"Write the path of a CSV file in UTF-8 after the @, such as {quoted('@trials.csv')}"
+        what = f"the file of trials cannot be read: {reason}"
+        raise UserError(what, where=str(file), remedy=remedy) from None
     if not rows:
         raise UserError(
             "the file has no trials",
@@ -304,7 +306,7 @@ def freeze(sweep: Sweep, workspace: workspaces.Workspace) -> list[str]:
     """Copy the code unless the sweep has it already; return the files that are linked instead."""
     linked: list[str] = []
     if not sweep.has_begun:
-        # A command that was killed at its question leaves a copy.
+        # A command that was killed while it asked for confirmation has left a copy.
         files.remove(sweep.folder)
         origin, linked = kept_code.freeze(workspace.folder, sweep.code)
         sweep.git = origin.git
@@ -348,7 +350,7 @@ def select_trial(sweep: Sweep, trial: Trial) -> SelectedStack:
     workspace, name, base = frozen_project(sweep), sweep.stack_of(trial), _base(sweep)
     settings: dict[str, Any] = yaml.safe_load(workspaces.config_file(workspace, base).read_bytes()) or {}
     config: dict[str, Any] = dict(settings.get("config") or {})
-    # Two trials cannot have one session or namespace.
+    # Trials cannot share a namespace.
     config.pop("symphony:namespace", None)
     if notify_command(sweep):
         # The user is notified only of the end of the whole sweep.

@@ -306,7 +306,7 @@ def _watch_start(selected: SelectedStack, seconds: float) -> Iterator[Watched | 
 
 
 def _require_undisturbed(name: StackName) -> None:
-    """Raise an error if another run deleted the experiment, or is changing it: it ended the processes."""
+    """Raise an error if another run has deleted the experiment or is changing it, which ends processes."""
     stack = stacks.read(name)
     if stack.experiment is None:
         what = f"{stack.display_name} was deleted by another command while it came up"
@@ -538,8 +538,8 @@ def _target(stack: stacks.Stack) -> SelectedStack:
         raise UserError(
             f"{stack.display_name} was launched by a script, which `symphony restart` cannot run",
             where=folder,
-            remedy="In it, launch(experiment, force=True) restarts what changed;"
-            f" after `symphony delete {stack.display_name}` it starts all of it anew",
+            remedy="To restart changed processes, use launch(experiment, force=True) in the script;"
+            f" to restart all, run `symphony delete {stack.display_name}` and then the script",
         )
     if project is None or project.project != stack.name.project:
         raise UserError(

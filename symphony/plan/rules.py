@@ -182,7 +182,7 @@ def ports_are_in_range(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
     for path, verb, use in _uses(spec, "binds", "exposes"):
         if use.port is not None and not 1 <= use.port <= 65535:
             yield Problem(
-                f"{path} {verb} {quoted(use.name)} at port {use.port}",
+                f"{path} {verb} {quoted(use.name)} at port {use.port}, which is not a valid port",
                 "use a port from 1 to 65535, or omit it and symphony chooses a port",
                 (use.where,),
             )

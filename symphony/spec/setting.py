@@ -1,7 +1,7 @@
 """Settings: the fields of a spec that users set, with their converters and defaults.
 
-To add one: a field in its class, a line in the options beside that class if it is a keyword, code in the
-backend that renders it, and its name in that backend's row.
+To add one, write a field in its class, a line in the options beside that class if it is a keyword, and code
+in each backend that supports it. If only some backends do, add its name to `settings` of their Backend.
 """
 
 import dataclasses
@@ -270,7 +270,7 @@ class Setting:
         convert: Returns a value of the setting's type, or raises WrongTypeError.
         default: The value of a setting that the program does not set.
         keyword: Whether `new_process` and its like take it as a keyword.
-        varies: Whether only some backends use it; they name it in their rows.
+        varies: Whether only some backends support it; `Backend.settings` has the names of these settings.
         part: The class of its value, or of the items in its value, if that class has settings itself.
     """
 

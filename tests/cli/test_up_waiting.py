@@ -83,5 +83,5 @@ def test_ctrl_c_while_waiting_says_that_all_processes_are_started(monkeypatch: p
     monkeypatch.setattr(command, "up", events)
     with pytest.raises(Interrupted) as error:
         command._run(STACK, None, ProgramOutput())  # pyright: ignore[reportPrivateUsage]
-    assert "all started; 1 not running yet" in error.value.line
+    assert "1 process not running yet" in error.value.line
     assert error.value.exit_code == 130

@@ -27,7 +27,7 @@ INHERITED = (
     "SYMPHONY_HOME",
     "XDG_STATE_HOME",
 )
-# The PATH of a shell without PATH in its environment.
+# The PATH that a shell uses if its environment has none.
 DEFAULT_PATH = b"/usr/local/bin:/usr/bin:/bin"
 # Shells set these variables themselves, and ignore or change an inherited value.
 SHELLS_OWN = frozenset(
@@ -74,7 +74,12 @@ RESERVED: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The caller: its environment as bytes, and the virtual environment of its Python, if any."""
+    """The command or script of the user that starts the process.
+
+    Attributes:
+        environ: Its environment variables.
+        virtual_env: The folder of the virtual environment that its Python runs in, if any.
+    """
 
     environ: Mapping[bytes, bytes]
     virtual_env: str = ""

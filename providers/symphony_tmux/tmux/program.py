@@ -40,7 +40,8 @@ def version() -> str:
     except FileNotFoundError:
         raise SymphonyError(MISSING, remedy=f"To install it: {install_command()}") from None
     except (OSError, subprocess.SubprocessError) as error:
-        raise SymphonyError("tmux does not start", remedy=f"To install it: {install_command()}") from error
+        remedy = f"Correct that, or install tmux again: {install_command()}"
+        raise SymphonyError(f"tmux does not start: {error}", where=_which("tmux"), remedy=remedy) from error
     return result.stdout.removeprefix("tmux").strip()
 
 

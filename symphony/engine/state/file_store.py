@@ -17,7 +17,7 @@ from typing import Any, cast
 from symphony import files, paths
 from symphony.errors import SymphonyError
 
-# In bytes: the state, its copy and its history, twice each.
+# The bytes that must be free: room for two versions of the state, of its copy and of its history.
 _ROOM = 1 << 20
 _SCHEME = "file://"
 _ENDINGS = (".json", ".json.gz")
@@ -245,7 +245,7 @@ def _restore(name: StackName, file: Path, data: bytes, error: Exception) -> Stac
     what = "damaged: symphony restored the engine's last copy" if state else "empty and has no copy"
     warnings.warn(
         f"the state of {name.stack} was {what}. `symphony up {name.stack}` adopts the running processes;"
-        f" {damaged_file} is the damaged one.",
+        f" {damaged_file} is the damaged file.",
         stacklevel=2,
     )
     if state is None:
