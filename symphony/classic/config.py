@@ -128,7 +128,11 @@ class SymphonyConfig:
         self.update(settings)  # pyright: ignore[reportUnknownArgumentType]
 
     def prefixed(self, name: str) -> str:
-        """Return the name of an experiment with the username as prefix, unless it already has that prefix."""
+        """Return the name of an experiment with the username as prefix, unless it already has that prefix.
+
+        Example:
+            SymphonyConfig().prefixed("rl")
+        """
         prefix = f"{self.username}-" if self.username else ""
         return name if name.startswith(prefix) else f"{prefix}{name}"
 

@@ -206,7 +206,7 @@ def test_all_invalid_fields_are_reported():
     assert len(caught.value.details) == 2
 
 
-@pytest.mark.parametrize(("text", "error"), [("{", "JSON"), ("[]", "mapping"), (None, "no such file")])
+@pytest.mark.parametrize(("text", "error"), [("{", "JSON"), ("[]", "JSON object"), (None, "no such file")])
 def test_an_invalid_tf_json_file_is_an_error(tmp_path: Path, text: str | None, error: str):
     if text is not None:
         (tmp_path / "x.tf.json").write_text(text)
