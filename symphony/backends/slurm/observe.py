@@ -250,9 +250,9 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
         if now.reason:
             yield Link(
                 "services",
-                f"{now.reason} since",
+                f"{now.reason} since this process started",
                 broken=True,
-                remedy=f"`symphony restart {name} {path}` gives it the address",
+                remedy=f"`symphony restart {name} {path}` gives it the new address",
             )
     elif now.state == "lost":
         yield Link("lost", now.reason, broken=True, more=_last_words(str(facts["log"])), remedy=again)

@@ -81,6 +81,7 @@ def ports(roots: Mapping[str, int], wanted: Collection[int]) -> dict[int, Port]:
     if not process_table.HAS_PROC:
         return {}
     sockets, path_of = Sockets(), _trees(roots, list(_members()))
+    # The sockets of these ports as /proc/PID/fd has them: `socket:[12345]`.
     links = {link for port in wanted for link in sockets.listening[port] | sockets.connected[port]}
     holder: dict[str, str] = {}
     for pid, path in path_of.items() if links else ():
