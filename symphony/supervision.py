@@ -644,7 +644,8 @@ class Supervisor:
         if not self._declared.notify:
             return
         # Without output of a process that failed, that of another may show why the experiment ended.
-        causes = sorted(end.starts, key=lambda path: not _has_failed(look.facts[path]))
+        primary = self._declared.primary
+        causes = sorted(end.starts, key=lambda path: (not _has_failed(look.facts[path]), path not in primary))
         variables = {
             "NAME": self._declared.name,
             "STATE": end.state,

@@ -463,6 +463,24 @@ def test_notify_gets_the_output_of_another_process_if_the_first_printed_nothing(
     assert file.read_text() == "the last line\n"
 
 
+def test_notify_gets_the_output_of_the_primary_when_a_limit_is_over(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "told"
+    program = f"import os; print(os.environ['LAST_LINES'], file=open({str(file)!r}, 'a'))"
+    members = {"agent": Member(), "learner": Member()}
+    notify = (sys.executable, "-c", program)
+    supervisors = _supervisors_of(world, members=members, primary=("learner",), stop_after=60, notify=notify)
+    monkeypatch.setattr(world, "last_lines", lambda path, _lines: [f"printed by {path}"])
+    _steps(supervisors)
+    world.clock += 90
+    _steps(supervisors)
+    deadline = time.monotonic() + 10
+    while not (file.exists() and file.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert file.read_text() == "printed by learner\n"
+
+
 def test_a_blocked_process_continues_after_up_although_the_experiment_had_ended(world: World) -> None:
     members = {"prepare": Member(), "late": Member(waits_for=(_wait("prepare", "completed"),))}
     supervisors = _supervisors_of(world, members=members, notify=("true",))

@@ -159,7 +159,8 @@ def decide(
     for name, pod in pods.items():
         if end is not None:
             is_over = _is_over(pod) or _has_ended(pod, given_up)
-            if not is_over and now >= end[1] + orders["delays"].get(name, 0):
+            delay = 0 if is_gated(pod) else orders["delays"].get(name, 0)
+            if not is_over and now >= end[1] + delay:
                 yield name, _stop(pod, end[0], now)
             continue
         if is_gated(pod) and (note(pod, STOPPED) or pod.get(STOPPED)):
@@ -315,12 +316,24 @@ def ended(
         if now - since >= limit:
             return why, 0
     codes = {primary["path"]: _code_of(primary, pods, given_up) for primary in orders["primary"]}
-    failed = [path for path, code in codes.items() if code]
+    failed = [primary for primary in orders["primary"] if codes[primary["path"]]]
     if not codes or (not failed and None in codes.values()):
         return None
-    counted = [primary for primary in orders["primary"] if primary["path"] in failed] or orders["primary"]
-    times = [_finished(pods[primary["pod"]], primary["container"]) for primary in counted]
-    return (f"{failed[0]} failed" if failed else COMPLETED), (min if failed else max)(times)
+    counted = failed or orders["primary"]
+    times = [_finished(pods[primary["pod"]], primary["container"], now) for primary in counted]
+    why = _how(failed[0], pods, codes[failed[0]["path"]]) if failed else COMPLETED
+    return why, (min if failed else max)(times)
+
+
+def _how(place: Mapping[str, str], pods: Mapping[str, Pod], code: int | None) -> str:
+    """Return how a process failed, in words."""
+    if _is_blocked(pod := pods[place["pod"]]):
+        return f"{place['path']} is blocked: {note(pod, BLOCKED)}"
+    return f"{place['path']} failed" + (f": exit {code}" if code and code > 0 else "")
+
+
+def _is_blocked(pod: Pod) -> bool:
+    return is_gated(pod) and bool(note(pod, BLOCKED))
 
 
 def _limits(
@@ -341,7 +354,7 @@ def _code_of(place: Mapping[str, str], pods: Mapping[str, Pod], given_up: Collec
     if pod is None or pod["metadata"].get("deletionTimestamp"):
         return None
     # A blocked pod never runs, which counts as a failure.
-    return -1 if is_gated(pod) and note(pod, BLOCKED) else exit_code(pod, place["container"], given_up)
+    return -1 if _is_blocked(pod) else exit_code(pod, place["container"], given_up)
 
 
 def exit_code(pod: Pod, container: str, given_up: Collection[str]) -> int | None:
@@ -388,8 +401,8 @@ def created(pod: Pod) -> float:
 
 
 def _stop(pod: Pod, why: str, now: float) -> dict[str, Any]:
-    """Return the patch that stops a pod; a pod that never started keeps its gate."""
-    texts = {STOPPED: why, STOPPED_AT: f"{math.floor(now)}", WHY: None, BLOCKED: None}
+    """Return the patch that stops a pod; a pod that never started keeps its gate, and why it is blocked."""
+    texts = {STOPPED: why, STOPPED_AT: f"{math.floor(now)}", WHY: None}
     notes = {"metadata": {"annotations": texts}}
     return notes if is_gated(pod) else {**notes, "spec": {"activeDeadlineSeconds": 1}}
 
@@ -472,7 +485,8 @@ def _notify(orders: Mapping[str, Any], pods: dict[str, Pod], given_up: Collectio
     """Run the command of symphony:notify, once for each end of the experiment."""
     end = end_facts(orders, pods, given_up)
     first = min(pods, default="")
-    uids = "".join(sorted(pod["metadata"]["uid"] for pod in pods.values()))
+    ending = {place["pod"] for place in orders["primary"]} or set(pods)
+    uids = "".join(sorted(pod["metadata"]["uid"] for name, pod in pods.items() if name in ending))
     identity = hashlib.sha256(uids.encode()).hexdigest()[:16]
     if end is None or note(pods[first], NOTIFIED) == identity:
         return
@@ -499,15 +513,21 @@ def end_facts(
     is_changing = any(pod["metadata"].get("deletionTimestamp") for pod in pods.values())
     if is_changing or len(pods) < orders["total"]:
         return None
-    places = orders["primary"] or [place for name, pod in pods.items() for place in _places(name, pod)]
-    places = [place for place in places if place["pod"] in pods]
+    every = [place for name, pod in pods.items() for place in _places(name, pod)]
+    places = [place for place in orders["primary"] or every if place["pod"] in pods]
+
+    def has_failed(place: Mapping[str, str]) -> bool:
+        pod = pods[place["pod"]]
+        return bool(_code_of(place, pods, given_up)) and (_is_blocked(pod) or not note(pod, STOPPED))
+
     codes = {place["path"]: _code_of(place, pods, given_up) for place in places}
     stops = {place["path"]: note(pods[place["pod"]], STOPPED) for place in places}
-    failed = [place for place in places if codes[place["path"]] and not stops[place["path"]]]
+    failed = [place for place in places if has_failed(place)]
     if failed and (orders["primary"] or (None not in codes.values() and not any(stops.values()))):
-        place, code = failed[0], codes[failed[0]["path"]] or 0
-        how = f"{place['path']} failed" + (f": exit {code}" if code > 0 else "")
-        facts = {"STATE": "failed", "EXIT": str(max(code, 1)), "WHY": how}
+        code = codes[failed[0]["path"]] or 0
+        facts = {"STATE": "failed", "EXIT": str(max(code, 1)), "WHY": _how(failed[0], pods, code)}
+        # A blocked process has no output: that of the one that failed first shows why.
+        failed += [place for place in every if place not in failed and has_failed(place)]
     elif any(stops.values()):
         facts = {"STATE": "stopped", "EXIT": "124", "WHY": next(filter(None, stops.values()))}
     elif None in codes.values():
@@ -515,7 +535,7 @@ def end_facts(
     else:
         names = ", ".join(place["path"] for place in places[:3])
         facts = {"STATE": "completed", "EXIT": "0", "WHY": f"{names} completed"}
-    return facts, failed or places
+    return facts, failed if facts["STATE"] == "failed" else places
 
 
 def _places(name: str, pod: Pod) -> Iterator[dict[str, str]]:
@@ -532,8 +552,10 @@ def _warning_seconds(limit: float) -> float:
     return min(_WARNING, limit / 2)
 
 
-def _finished(pod: Pod, container: str) -> float:
-    """Return when a container ended; when the pod was created if that is not recorded."""
+def _finished(pod: Pod, container: str, now: float) -> float:
+    """Return when a container ended; when it was stopped or else now if its pod never starts."""
+    if is_gated(pod):
+        return float(note(pod, STOPPED_AT) or now)
     state = _container(pod, "status", "containerStatuses", container).get("state", {})
     return _seconds(state.get("terminated", {}).get("finishedAt") or pod["metadata"]["creationTimestamp"])
 
@@ -660,7 +682,9 @@ class _Api:
         query = {"container": container, "tailLines": str(_LAST_LINES)}
         try:
             with self._call("GET", f"{self._pods}/{pod['metadata']['name']}/log", query) as response:
-                return response.read(_LOG_BYTES).decode(errors="replace").replace("\0", "")[-8192:]
+                return (
+                    response.read(_LOG_BYTES).decode(errors="replace").replace("\0", "").rstrip("\n")[-8192:]
+                )
         except OSError:
             return ""
 

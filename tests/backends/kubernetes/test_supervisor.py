@@ -249,6 +249,17 @@ def test_other_pods_stop_after_their_delays_once_the_primary_completed() -> None
     assert "spec" not in stopped["b"], "one that never started keeps its gate"
 
 
+def test_other_pods_stop_after_their_delays_once_the_primary_is_blocked() -> None:
+    ends = orders(primary="a", delays={"a": 90, "slow": 90}, pods={})
+    pods = {"a": pod(**{BLOCKED: "prepare failed"}), "slow": pod(RUNNING)}
+    (name, patch) = next(iter(decided(ends, **pods).items()))
+    assert (name, notes(patch)["stopped"]) == ("a", "a is blocked: prepare failed")
+    for text in patch["metadata"]["annotations"].items():
+        pods["a"]["metadata"]["annotations"][text[0]] = text[1]
+    assert dict(supervisor.decide(ends, pods, (), NOW + 89)) == {}
+    assert set(dict(supervisor.decide(ends, pods, (), NOW + 91))) == {"slow"}
+
+
 def test_notify_gets_the_state_and_the_processes_that_ended_the_experiment() -> None:
     def end(primary: str = "", total: int = 2, **pods: dict[str, Any]) -> Any:
         for name, made in pods.items():
@@ -275,7 +286,10 @@ def test_notify_gets_the_state_and_the_processes_that_ended_the_experiment() -> 
     assert end("a", a=pod(RUNNING, **late), b=pod(RUNNING, **late)) == stopped
     assert end("a", a=pod(exited(143), **late), b=pod(exited(143), **late)) == stopped
     blocked = {BLOCKED: "b failed"}
-    assert end("a", a=pod(**blocked), b=pod(exited(3))) == facts("failed", "1", "a failed", "a")
+    failed = facts("failed", "1", "a is blocked: b failed", "a", "b")
+    assert end("a", a=pod(**blocked), b=pod(exited(3))) == failed
+    # Also once the blocked primary is stopped.
+    assert end("a", a=pod(**blocked, **{STOPPED: "a is blocked"}), b=pod(exited(3))) == failed
     gone = pod(exited(0))
     gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:59:59Z"
     assert end(a=gone, b=pod(exited(0))) is None, "it is being deleted"
