@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from symphony.backends import registry
 from symphony.backends.observe import Link, LogLine, MeasuringObserver, ProcessStatus, Usage
+from symphony.engine.state import file_store, locks
+from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
 from symphony.plan.problems import count
@@ -254,11 +256,24 @@ def wait(
     while True:
         statuses = [status for status in processes(stack) if not paths or status.path in paths]
         if (code := _exit_code(statuses, goal, decisive)) is not None:
+            if code:
+                require_undisturbed(stack.name)
             return statuses, code
         left = pause if timeout is None else timeout - (time.monotonic() - began)
         if left <= 0:
             return statuses, TIMED_OUT
         time.sleep(min(pause, left))
+
+
+def require_undisturbed(name: StackName) -> None:
+    """Raise an error if another run has deleted the experiment or is changing it, which ends processes."""
+    stack = stacks.read(name)
+    if stack.experiment is None:
+        what = f"{stack.display_name} was deleted by another command meanwhile"
+        raise SymphonyError(what, remedy=f"`symphony up {stack.display_name}` starts it again")
+    for lock in locks.read(name.project, name.stack) if file_store.is_files() else ():
+        if not locks.is_dead(lock):
+            raise locks.locked_error(name.stack, lock)
 
 
 def _exit_code(statuses: Sequence[ProcessStatus], goal: Goal, decisive: Collection[str]) -> int | None:

@@ -15,10 +15,9 @@ from symphony.backends import registry
 from symphony.backends.observe import LocalObserver, ProcessStatus
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Outcome, Started, Step
-from symphony.engine.state import file_store, locks
-from symphony.engine.state.file_store import Resource, StackName
+from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import cluster, runs, selected_stack, stacks
+from symphony.operations import cluster, process, runs, selected_stack, stacks
 from symphony.operations.plan import (
     IMAGE,
     MakeRun,
@@ -301,19 +300,8 @@ def _watch_start(selected: SelectedStack, seconds: float) -> Iterator[Watched | 
         times.see(statuses, time.monotonic())
     ended = Ended(selected.name.stack, statuses, time.monotonic() - began, times.longest_chain())
     if ended.troubled or not statuses:
-        _require_undisturbed(selected.name)
+        process.require_undisturbed(selected.name)
     yield ended
-
-
-def _require_undisturbed(name: StackName) -> None:
-    """Raise an error if another run has deleted the experiment or is changing it, which ends processes."""
-    stack = stacks.read(name)
-    if stack.experiment is None:
-        what = f"{stack.display_name} was deleted by another command while it came up"
-        raise SymphonyError(what, remedy=f"`symphony up {stack.display_name}` starts it again")
-    for lock in locks.read(name.project, name.stack) if file_store.is_files() else ():
-        if not locks.is_dead(lock):
-            raise locks.locked_error(name.stack, lock)
 
 
 class _Times:
