@@ -118,7 +118,11 @@ def test_batch_delete_runs_in_parallel_and_one_ctrl_c_stops_all(sandbox: Sandbox
 
 
 def test_up_and_wait_say_that_another_command_deleted_what_they_wait_for(sandbox: Sandbox) -> None:
-    sandbox.write('with Experiment() as e: e.new_process("a", command="sleep 86400").binds("s")')
+    sandbox.write(
+        "from symphony import Probe\n"
+        "with Experiment() as e:\n"
+        '    e.new_process("a", command="sleep 86400", readiness_probe=Probe(exec=["false"]))'
+    )
     sandbox.config("rl", grace="1", patience="60")
     up = sandbox.start([str(SYMPHONY), "up", "rl", "-y"])
     locks = sandbox.home / "state" / ".pulumi" / "locks"
