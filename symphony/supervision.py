@@ -128,6 +128,11 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     shown_since: float | None = None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing holds the process any longer: the supervisor starts it at once."""
+        return not (self.waits() or self.blocked or self.stopped)
+
     def waits(self) -> tuple[str, ...]:
         """Return the conditions waited for, such as `prepare (completed)`; none for a stopped process."""
         workers = ("the other workers (started)",) if self.with_workers else ()

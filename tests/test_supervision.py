@@ -387,6 +387,24 @@ def test_other_processes_stop_after_their_delays_once_the_primaries_completed(wo
     assert world.known["agent"].hold.stopped == "completed"  # type: ignore[union-attr]
 
 
+def test_a_process_that_resumes_with_its_primary_waits_for_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Listings, which may look in between, must not say `waiting: for `."""
+    members = {"learner": Member(), "agent": Member(), "late": Member(waits_for=(_wait("agent", "ready"),))}
+    supervisors = _supervisors_of(world, members=members, primary=("learner",))
+    _steps(supervisors, 2)
+    world.end("learner")
+    _steps(supervisors, 2)
+    holds: dict[str, Hold] = {}
+    hold = world.hold
+    monkeypatch.setattr(world, "hold", lambda path, why: (holds.setdefault(path, why), hold(path, why)))
+    world.start("learner")
+    _steps(supervisors, 3)
+    assert {path: hold.is_over for path, hold in holds.items()} == {"agent": True, "late": False}
+    assert set(world.states.values()) == {"running"}
+
+
 def test_stop_after_warns_stops_all_and_restarts_counting_after_up(world: World) -> None:
     members = {"prepare": Member(), "learner": Member(waits_for=(_wait("prepare", "completed"),))}
     supervisors = _supervisors_of(world, members=members, stop_after=28800.0)

@@ -100,9 +100,9 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
     is_current = record is not None and record.attempt >= attempt and record.job == job.number
     if record is None or not is_current or folder.starting.exists():
         return Condition("waiting", "its allocation has begun", None)
-    if record.hold is not None:
+    if record.hold is not None and not record.hold.is_over:
         return Condition("blocked" if record.hold.blocked else "waiting", record.hold.why, record)
-    if record.state == "starting":
+    if record.state == "starting" or record.hold is not None:
         return Condition("waiting", record.why or "its step starts", record)
     return Condition("running", record.why, record)
 

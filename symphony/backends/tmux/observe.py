@@ -276,8 +276,8 @@ def _held(path: str, facts: Mapping[str, Any], launched: float | None, look: Loo
     from symphony_tmux.processes import hold
 
     held = hold.of(facts)
-    if held is None:
-        # The process was released a moment ago.
+    if held is None or (held.is_over and look.has_supervisor(facts)):
+        # The process was released a moment ago, or is about to be.
         return ProcessStatus(path, "running", ready=False, since=launched)
     since = hold.shown_since(held) or launched
     if held.stopped == "completed":
