@@ -23,14 +23,18 @@ __all__ = ["TmuxCluster", "TmuxExperimentSpec", "TmuxProcessGroupSpec", "TmuxPro
 
 
 def session(name: str) -> Session:
-    """Return the libtmux.Session of an experiment; its .window("agent-0") is a process's Window.
+    """Return the libtmux.Session of an experiment.
 
-    symphony.tmux.session("hello").window("agent-0").active_pane.send_keys("help")
+    Its method window() returns the libtmux.Window of a process.
 
     Args:
-        name: The experiment's name or a unique part of it.
+        name: The name of the experiment, or a part of it.
+
     Raises:
-        UserError: No experiment has that name, or it does not run in tmux on this machine.
+        UserError: The experiment does not exist, several match, or it does not run in tmux here.
+
+    Example:
+        symphony.tmux.session("hello").window("agent-0").panes[0].send_keys("help")
     """
     from symphony.operations import tmux_session
 

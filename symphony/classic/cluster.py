@@ -50,20 +50,20 @@ Kubernetes = Literal["kubernetes", "kube", "k8s", "gke"]
 
 
 class ClusterOptions(TypedDict, total=False):
-    """Options of every cluster: defaults of its experiments."""
+    """Keywords of every cluster: the defaults of its experiments."""
 
     preamble_cmds: Texts | None
     start_dir: Text | None
 
 
 class TmuxOptions(ClusterOptions, total=False):
-    """Options of a cluster of tmux."""
+    """Keywords of a TmuxCluster."""
 
     server_name: str | None
 
 
 class KubeOptions(ClusterOptions, total=False):
-    """Options of a cluster of Kubernetes."""
+    """Keywords of a KubeCluster."""
 
     kubeconfig: str | Path | None
     context: str | None
@@ -140,7 +140,7 @@ def _setting(option: str, value: Any) -> str | None:
 
 
 def _require_text(kind: str, name: object) -> None:
-    """Raise UserError if it is not text."""
+    """Raise UserError if a name is not text."""
     if not isinstance(name, str):
         raise usage_error(f"{name!r:.60} is not the name of {kind}", "Give its name")
 
@@ -195,18 +195,24 @@ Described = dict[str | None, dict[str, dict[str, Any]]]
 
 @_take_old_keywords
 class Cluster:
-    """One backend to launch experiments in.
+    """A backend on which a Python script launches, lists and deletes experiments.
 
-    cluster = Cluster.new("tmux")
-    experiment = cluster.new_experiment("rl")
-    experiment.new_process("learner", command="python", args=["learner.py"])
-    cluster.launch(experiment)
+    A launched experiment is a Pulumi stack with its name, which the commands `symphony` and `pulumi` can use
+    too. For the name of an experiment, group or process, a part that matches only one is enough; None stands
+    for the current experiment, see current_experiment().
 
-    preamble_cmds, start_dir: as Process; defaults of experiments that do not set them.
+    Args:
+        preamble_cmds: Shell lines that run before each process, for experiments that set none.
+        start_dir: The working directory of the processes, for experiments that set none.
 
-    A launched experiment is a Pulumi stack of its name, which `symphony` and `pulumi` can use too. Names of
-    experiments, groups and processes may be abbreviated to a part; None is the current_experiment().
-    UserError: no name or several names match.
+    Raises:
+        UserError: An option does not exist.
+
+    Example:
+        cluster = Cluster.new("tmux")
+        experiment = cluster.new_experiment("rl")
+        experiment.new_process("learner", command="python", args=["learner.py"])
+        cluster.launch(experiment)
     """
 
     backend = registry.DEFAULT
@@ -234,11 +240,18 @@ class Cluster:
     def new(backend: str, **keywords: Unpack[ClusterOptions]) -> Cluster: ...
     @staticmethod
     def new(backend: str = registry.DEFAULT, **keywords: Any) -> Cluster:
-        """Return a cluster of a backend with the options of its class: Cluster.new("tmux", start_dir="~/rl").
+        """Return a cluster of a backend.
 
-        backend: "tmux" for a TmuxCluster; "kubernetes", "kube", "k8s" or "gke" for a KubeCluster; or the name
-        of an installed backend, for a Cluster.
-        UserError: the backend or the option does not exist; the remedy lists those that do.
+        Args:
+            backend: "tmux" for a TmuxCluster; "kubernetes", "kube", "k8s" or "gke" for a KubeCluster; the
+                name of another installed backend for a Cluster.
+            keywords: The options of that class, such as start_dir.
+
+        Raises:
+            UserError: The backend or an option does not exist; the remedy lists those that do.
+
+        Example:
+            Cluster.new("tmux", start_dir="~/rl")
         """
         row = registry.named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
         cluster = row.cluster_class(**keywords)
@@ -265,11 +278,21 @@ class Cluster:
         start_dir: Any = None,
         **keywords: Any,
     ) -> Experiment:
-        """Declare an experiment: cluster.new_experiment("rl", env={"SEED": 1}).
+        """Declare an experiment; Experiment explains all keywords.
 
-        name: letters, digits, "-" and "_". port_range: (first, last) port of its services. secrets: files.
-        These and all other keywords are those of Experiment; preamble_cmds and start_dir are by default those
-        of this cluster. A wrong value is a UserError at launch, with its line.
+        Args:
+            name: Letters, digits, "-" and "_".
+            port_range: The first and the last port for services (tmux).
+            secrets: Files that appear in the folder $SYMPH_SECRETS_DIR of every process.
+            preamble_cmds: Shell lines that run before each process; by default those of the cluster.
+            start_dir: The working directory of the processes; by default that of the cluster.
+            keywords: The other keywords of Experiment.
+
+        Raises:
+            UserError: The name is not valid, a value has a wrong type, or a keyword is unknown.
+
+        Example:
+            cluster.new_experiment("rl", env={"SEED": 1})
         """
         keywords.update(
             port_range=port_range, secrets=secrets, preamble_cmds=preamble_cmds, start_dir=start_dir
@@ -285,16 +308,28 @@ class Cluster:
     @overload
     def launch(self, exp: AnyExperiment, force: bool = False, dry_run: bool = False) -> Ended | Planned: ...
     def launch(self, exp: AnyExperiment, force: bool = False, dry_run: bool = False) -> Any:
-        """Start an experiment: cluster.launch(experiment). A terminal shows its plan and progress.
+        """Start an experiment; a terminal shows its plan and progress.
 
-        exp:     what new_experiment() returned.
-        force:   change the experiment of that name, if there is one, to this one.
-        dry_run: only return the plan.
+        In a Pulumi program the experiment becomes part of the run, which starts it or only plans it. Then
+        launch() returns None, and the settings of the stack, such as symphony:backend, override those of this
+        cluster.
 
-        Inside a Pulumi program it is part of the run, which starts it or only plans it, and nothing is
-        returned; symphony:backend of the stack goes before this cluster.
-        UserError: one of that name exists, or it cannot run (PlanError).
-        SymphonyError: it is up, and some of its processes failed or do not run.
+        Args:
+            exp: The experiment, as new_experiment() returned it.
+            force: Change the experiment of that name, if it is up, and replace it, if it was saved.
+            dry_run: Only return the plan.
+
+        Returns:
+            The end of the launch, with the status of each process; with dry_run, the plan and its changes.
+
+        Raises:
+            ResourceExistsError: An experiment of that name is up or was saved; force and dry_run allow it.
+            PlanError: The experiment cannot run.
+            UserError: The argument is not an experiment, or dry_run is set in a Pulumi program.
+            SymphonyError: The run of Pulumi failed, or some processes of the launched experiment do not run.
+
+        Example:
+            cluster.launch(experiment)
         """
         if not isinstance(exp, AnyExperiment):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise usage_error(
@@ -312,17 +347,36 @@ class Cluster:
     def launch_batch(
         self, experiments: Iterable[AnyExperiment], force: bool = False
     ) -> list[Ended | Planned]:
-        """Start several, one after the other: cluster.launch_batch([first, second]).
+        """Start several experiments, one after the other.
 
-        experiments: of new_experiment(). force, errors: as launch(); those launched before an error stay up.
+        Args:
+            experiments: The experiments, as new_experiment() returned them.
+            force: Change experiments of these names that are up, and replace those that were saved.
+
+        Returns:
+            The result of launch() for each experiment.
+
+        Raises:
+            SymphonyError: launch() raises it; experiments that were launched before stay up.
+
+        Example:
+            cluster.launch_batch([first, second])
         """
         return [self.launch(experiment, force=force) for experiment in experiments]
 
     def delete(self, name: str, dry_run: bool = False) -> None:
-        """Stop an experiment and everything it started: cluster.delete("rl").
+        """Stop an experiment and everything that it started.
 
-        name: the experiment, or a part of its name. dry_run: only look for it.
-        UserError: it does not exist, or several match. SymphonyError: a part of it could not be removed.
+        Args:
+            name: The name of the experiment, or a part of it.
+            dry_run: Only check that the experiment exists.
+
+        Raises:
+            UserError: The experiment does not exist, several match, or a Pulumi program calls this method.
+            SymphonyError: A part of the experiment could not be removed.
+
+        Example:
+            cluster.delete("rl")
         """
         _require_text("an experiment", name)
         if run.in_program():
@@ -335,9 +389,17 @@ class Cluster:
                 pass
 
     def delete_batch(self, names: Iterable[str], dry_run: bool = False) -> None:
-        """Stop several experiments, one after the other: cluster.delete_batch(["rl", "sweep"]).
+        """Stop several experiments, one after the other.
 
-        names, dry_run, errors: as delete(); those deleted before an error stay deleted.
+        Args:
+            names: The names of the experiments, or parts of them.
+            dry_run: Only check that the experiments exist.
+
+        Raises:
+            SymphonyError: delete() raises it; experiments that were deleted before stay deleted.
+
+        Example:
+            cluster.delete_batch(["rl", "sweep"])
         """
         for name in names:
             self.delete(name, dry_run=dry_run)
@@ -349,15 +411,25 @@ class Cluster:
         return {"symphony:backend": self.backend, **own}
 
     def list_experiments(self) -> list[str]:
-        """Return the names of the experiments: cluster.list_experiments()."""
+        """Return the names of the experiments of this backend."""
         with stacks.only_on(self.backend):
             return [row.name for row in listing.ls()]
 
     def describe_experiment(self, name: str | None = None) -> Described:
-        """Return {group or None: {process: {column: value}}}: cluster.describe_experiment("rl")[None].
+        """Return the states of all processes of an experiment.
 
-        The columns are Group, Name, Ready, Restarts and State.
-        name: the experiment, or a part of its name; None for the current one. UserError: it does not exist.
+        Args:
+            name: The name of the experiment, or a part of it; None for the current one.
+
+        Returns:
+            {group or None: {process: {column: value}}}, with the columns Group, Name, Ready, Restarts, State.
+
+        Raises:
+            UserError: The experiment does not exist or is not up, or several match.
+            SymphonyError: The backend does not answer.
+
+        Example:
+            cluster.describe_experiment("rl")[None]
         """
         described: Described = {}
         for status in processes(self._stack(name)):
@@ -367,10 +439,21 @@ class Cluster:
     def describe_process_group(
         self, name: str | None, process_group: str | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Return a group as {process: {column: value}}: cluster.describe_process_group("rl", "agents").
+        """Return the states of the processes of a group.
 
-        name: the experiment, or a part of its name; None for the current one.
-        process_group: the group; None for the processes in no group. UserError: it does not exist.
+        Args:
+            name: The name of the experiment, or a part of it; None for the current one.
+            process_group: The name of the group, or a part of it; None for the processes without a group.
+
+        Returns:
+            {process: {column: value}}, with the columns of describe_experiment().
+
+        Raises:
+            UserError: The experiment or group does not exist, several match, or the experiment is not up.
+            SymphonyError: The backend does not answer.
+
+        Example:
+            cluster.describe_process_group("rl", "agents")
         """
         groups = self.describe_experiment(name)
         if process_group is None:
@@ -382,20 +465,42 @@ class Cluster:
     def describe_process(
         self, name: str | None, process: str, process_group: str | None = None
     ) -> dict[str, Any]:
-        """Return a process as {column: value}: cluster.describe_process("rl", "agent-0", "agents")["State"].
+        """Return the state of a process.
 
-        name: the experiment, or a part of its name; None for the current one. process: its name.
-        process_group: its group; None for any group or none.
-        UserError: it does not exist, or several match.
+        Args:
+            name: The name of the experiment, or a part of it; None for the current one.
+            process: The name of the process, or a part of it.
+            process_group: The group of the process; None searches all groups and the processes without one.
+
+        Returns:
+            {column: value}, with the columns of describe_experiment().
+
+        Raises:
+            UserError: The experiment or process does not exist, several match, or the experiment is not up.
+            SymphonyError: The backend does not answer.
+
+        Example:
+            cluster.describe_process("rl", "agent-0", "agents")["State"]
         """
         statuses = {status.path: status for status in processes(self._stack(name))}
         return columns(statuses[stacks.match(_path_of(process, process_group), statuses, "process")])
 
     def find_process(self, name: str | None, process: str) -> list[str | None]:
-        """Return the groups that have a process, None for no group: cluster.find_process("rl", "agent-0").
+        """Return the groups that have a process with this name.
 
-        name: the experiment, or a part of its name; None for the current one. process: its whole name.
-        UserError: the experiment does not exist.
+        Args:
+            name: The name of the experiment, or a part of it; None for the current one.
+            process: The full name of the process.
+
+        Returns:
+            The names of the groups; None stands for the processes without a group.
+
+        Raises:
+            UserError: The experiment does not exist or is not up, or several match.
+            SymphonyError: The backend does not answer.
+
+        Example:
+            cluster.find_process("rl", "agent-0")
         """
         return [group for group, members in self.describe_experiment(name).items() if process in members]
 
@@ -432,14 +537,28 @@ class Cluster:
         tail: int | None = None,
         print_logs: bool = False,
     ) -> Iterable[str]:
-        """Return the output of a process as a list of lines; with follow alone an iterator.
+        """Return the output of a process.
 
-        for line in cluster.get_log("rl", "learner", follow=True): ...
+        Args:
+            exp: The name of the experiment, or a part of it; None for the current one.
+            process: The name of the process, or a part of it.
+            process_group: The group of the process; None searches all groups and the processes without one.
+            follow: Continue with new output while the process runs.
+            since: The maximum age of the lines, in seconds or as "5m" or "1h30m"; None or 0 for all lines.
+            tail: The number of last lines to return; None or -1 for all lines.
+            print_logs: Print each line as it comes, and return all at the end.
 
-        exp, process, process_group: as describe_process(), with its errors.
-        since: only lines of the last seconds, or of "5m", "1h30m"; None or 0 for all.
-        tail: only the last lines; None or -1 for all. print_logs: print them as they come,
-        and return the list at the end.
+        Returns:
+            A list of lines; with follow and without print_logs, an iterator over them.
+
+        Raises:
+            UserError: The experiment or process does not exist, several match, or the experiment is not up;
+                or since or tail is not valid.
+            SymphonyError: The backend does not answer.
+
+        Example:
+            for line in cluster.get_log("rl", "learner", follow=True):
+                print(line)
         """
         lines: Iterator[LogLine] = logs(
             self._stack(exp),
@@ -460,21 +579,43 @@ class Cluster:
     def exec_command(
         self, exp: str | None, process: str, command: Sequence[str] | str, process_group: str | None = None
     ) -> int:
-        """Run a command in a process, on the terminal or pipes of this program, and return its exit code.
+        """Run a command in a process, on the terminal or pipes of this program.
 
-        cluster.exec_command("rl", "learner", ["nvidia-smi", "-L"])
+        Args:
+            exp: The name of the experiment, or a part of it; None for the current one.
+            process: The name of the process, or a part of it.
+            command: The program and its arguments, run without a shell; a string is split into words.
+            process_group: The group of the process; None searches all groups and the processes without one.
 
-        command: runs without a shell; one text is split into words as a shell does.
-        exp, process, process_group, errors: as describe_process(); UserError: the process does not run.
+        Returns:
+            The exit code of the command.
+
+        Raises:
+            UserError: The experiment or process does not exist, several match, or the process does not run.
+            SymphonyError: The command does not exist, or cannot be run.
+
+        Example:
+            cluster.exec_command("rl", "learner", ["nvidia-smi", "-L"])
         """
         words = shlex.split(command) if isinstance(command, str) else [*command]
         return access.execute(self._stack(exp), _path_of(process, process_group), words, _streams())
 
     def login(self, exp: str | None, process: str, process_group: str | None = None) -> int:
-        """Attach the terminal to a process until the user leaves it: cluster.login("rl", "learner").
+        """Attach the terminal to a process until the user leaves it.
 
-        Returns the exit code. exp, process, process_group, errors: as describe_process();
-        UserError: the process does not run.
+        Args:
+            exp: The name of the experiment, or a part of it; None for the current one.
+            process: The name of the process, or a part of it.
+            process_group: The group of the process; None searches all groups and the processes without one.
+
+        Returns:
+            The exit code.
+
+        Raises:
+            UserError: The experiment or process does not exist, several match, or the process does not run.
+
+        Example:
+            cluster.login("rl", "learner")
         """
         return access.login(self._stack(exp), _path_of(process, process_group), _streams())
 
@@ -488,12 +629,22 @@ class Cluster:
         dest_process: str | None = None,
         dest_process_group: str | None = None,
     ) -> None:
-        """Copy a file or folder: cluster.transfer_file("rl", "learner:model.pt", ".").
+        """Copy a file or folder between a process and this machine.
 
-        exp: the experiment, or a part of its name; None for the current one.
-        source, target: paths, one of them `PROCESS:PATH`, or in the process named apart by src_process (with
-        src_process_group if it is in one) or dest_process (with dest_process_group).
-        UserError: the experiment, the process or the file does not exist.
+        Args:
+            exp: The name of the experiment, or a part of it; None for the current one.
+            source: The path to copy from, as PROCESS:PATH for a path in a process.
+            target: The path to copy to, as PROCESS:PATH for a path in a process.
+            src_process: The process of source, which is then a path alone.
+            src_process_group: The group of src_process, if it is in one.
+            dest_process: The process of target, which is then a path alone.
+            dest_process_group: The group of dest_process, if it is in one.
+
+        Raises:
+            UserError: The experiment, process or file does not exist; neither or both paths are in a process.
+
+        Example:
+            cluster.transfer_file("rl", "learner:model.pt", ".")
         """
         source, target = str(source), str(target)
         if dest_process is not None:
@@ -507,10 +658,18 @@ class Cluster:
         access.copy(self._stack(exp), sides)
 
     def external_url(self, exp: str | None, service: str) -> str:
-        """Return the address host:port of a service from outside: cluster.external_url("rl", "tensorboard").
+        """Return the address host:port at which users reach a service.
 
-        exp: the experiment, or a part of its name; None for the current one. service: its name, or a part.
-        UserError: it does not exist, or can only be reached through a forwarded port.
+        Args:
+            exp: The name of the experiment, or a part of it; None for the current one.
+            service: The name of the service, or a part of it.
+
+        Raises:
+            UserError: The experiment or service does not exist, several match, or the service can only be
+                reached through a forwarded port.
+
+        Example:
+            cluster.external_url("rl", "tensorboard")
         """
         return access.external_address(self._stack(exp), service)
 
@@ -519,7 +678,8 @@ class Cluster:
     def current_experiment(self) -> str | None:
         """Return the name of the experiment that calls without a name use, or None.
 
-        It is that of set_experiment(), else the only one, that of the project here, or the last launched.
+        That is the only experiment, or the only one of the project in the working directory. If there are
+        several, it is the one that was selected by set_experiment() or launched last.
         """
         try:
             return self._stack(None).display_name
@@ -527,18 +687,30 @@ class Cluster:
             return None
 
     def set_experiment(self, name: str) -> None:
-        """Set the experiment that calls without a name use: cluster.set_experiment("rl").
+        """Select the experiment that calls without a name use.
 
-        name: the experiment, or a part of its name. UserError: it does not exist.
+        Args:
+            name: The name of the experiment, or a part of it.
+
+        Raises:
+            UserError: The experiment does not exist, or several match.
+
+        Example:
+            cluster.set_experiment("rl")
         """
         stacks.set_current(self._stack(name).name)
 
     def fuzzy_match_experiment(self, name: str) -> tuple[list[str], bool]:
-        """Return the experiments that a name may mean, and whether one of them has the name itself.
+        """Return the experiments that a name may mean.
 
-        matches, is_exact = cluster.fuzzy_match_experiment("rl")
+        Args:
+            name: The name of an experiment, with or without the username, or a part of it.
 
-        name: the whole name with or without the username, its beginning, or a part.
+        Returns:
+            The names of the experiments, the most likely first, and whether one has exactly that name.
+
+        Example:
+            names, is_exact = cluster.fuzzy_match_experiment("rl")
         """
         _require_text("an experiment", name)
         return _fuzzy([self.prefix_username(name), name], self.list_experiments(), str)
@@ -546,11 +718,22 @@ class Cluster:
     def fuzzy_match_process(
         self, process: str, name: str | None = None
     ) -> tuple[list[tuple[str | None, str]], bool]:
-        """Return the processes (group or None, name) that a name may mean, and whether one has that name.
+        """Return the processes that a name may mean.
 
-        matches, is_exact = cluster.fuzzy_match_process("agent", "rl")
+        Args:
+            process: The name of a process, or a part of it.
+            name: The name of the experiment, or a part of it; None for the current one.
 
-        process: its name or a part. name: the experiment, or a part of its name; None for the current one.
+        Returns:
+            The group (or None) and the name of each process, the most likely first, and whether one has
+            exactly that name.
+
+        Raises:
+            UserError: The experiment does not exist or is not up, or several match.
+            SymphonyError: The backend does not answer.
+
+        Example:
+            processes, is_exact = cluster.fuzzy_match_process("agent", "rl")
         """
         _require_text("a process", process)
         groups = self.describe_experiment(name)
@@ -558,11 +741,25 @@ class Cluster:
         return _fuzzy([process], known, lambda candidate: candidate[1])
 
     def prefix_username(self, name: str) -> str:
-        """Return the name with the username of SymphonyConfig before it: cluster.prefix_username("rl")."""
+        """Return the name of an experiment with the username of SymphonyConfig as prefix.
+
+        Args:
+            name: The name; it is returned unchanged if it has that prefix.
+
+        Example:
+            cluster.prefix_username("rl")
+        """
         return SymphonyConfig().prefixed(name)
 
     def _stack(self, name: str | None) -> stacks.Stack:
-        """Return a stack of this backend; without a name the current one. UserError: it does not exist."""
+        """Return the stack of an experiment of this backend.
+
+        Args:
+            name: The name of the experiment, or a part of it; None for the current one.
+
+        Raises:
+            UserError: The experiment does not exist, or several match.
+        """
         if name is not None:
             _require_text("an experiment", name)
             prefixed = self.prefix_username(name)
@@ -573,12 +770,18 @@ class Cluster:
 
 
 class TmuxCluster(Cluster):
-    """A Cluster of tmux on this machine.
+    """A Cluster that starts processes in tmux on this machine.
 
-    TmuxCluster("mine", preamble_cmds=["source venv/bin/activate"])
+    Args:
+        server_name: The name of the tmux server; "default" by default.
+        preamble_cmds: Shell lines that run before each process, for experiments that set none.
+        start_dir: The working directory of the processes, for experiments that set none.
 
-    server_name: the name of the tmux server; "default" by default.
-    preamble_cmds, start_dir: as Cluster. UserError: an option does not exist.
+    Raises:
+        UserError: An option does not exist.
+
+    Example:
+        TmuxCluster("mine", preamble_cmds=["source venv/bin/activate"])
     """
 
     backend = "tmux"
@@ -589,11 +792,18 @@ class TmuxCluster(Cluster):
         self._settings = {"symphony:server": server_name}
 
     def session(self, name: str) -> Session:
-        """Return the libtmux.Session of an experiment; .window("agent-0") is the libtmux.Window of a process.
+        """Return the libtmux.Session of an experiment.
 
-        cluster.session("rl").window("agent-0").active_pane.send_keys("help")
+        Its method window() returns the libtmux.Window of a process.
 
-        name: the experiment, or a part of its name. UserError: it does not run in tmux on this machine.
+        Args:
+            name: The name of the experiment, or a part of it.
+
+        Raises:
+            UserError: The experiment does not exist, several match, or it does not run in tmux here.
+
+        Example:
+            cluster.session("rl").window("agent-0").panes[0].send_keys("help")
         """
         from symphony.operations import tmux_session
 
@@ -601,22 +811,27 @@ class TmuxCluster(Cluster):
 
 
 class KubeCluster(Cluster):
-    """A Cluster of Kubernetes.
+    """A Cluster that starts processes in Kubernetes.
 
-    KubeCluster(kubeconfig="~/.kube/config", context="my-cluster", image="me/rl:1")
+    The options become settings of the stack, which `symphony config` lists.
 
-    kubeconfig:    the path of a kubeconfig; by default that of kubectl.
-    context:       a context of it; by default the current one.
-    image:         the image of processes that set none.
-    namespace:     the namespace; by default the name of the experiment.
-    pod_security:  the Pod Security level of the namespace: "baseline", "restricted" or "privileged".
-    expose:        the type of the exposed Services: "ClusterIP", "NodePort" or "LoadBalancer".
-    source_ranges: the addresses that may reach a LoadBalancer, such as "203.0.113.0/24".
-    patience:      the seconds to wait for conditions that may pass, such as a node that is still starting.
+    Args:
+        kubeconfig: The path of a kubeconfig; by default that of kubectl.
+        context: A context of the kubeconfig; by default the current one.
+        image: The image of processes that set none.
+        namespace: The namespace; by default the name of the experiment.
+        pod_security: The Pod Security level of the namespace: "baseline", "restricted" or "privileged".
+        expose: The type of the exposed Services: "ClusterIP", "NodePort" or "LoadBalancer".
+        source_ranges: The addresses that may reach a LoadBalancer, such as "203.0.113.0/24".
+        patience: The seconds that a launch waits for processes that do not become ready.
+        preamble_cmds: Shell lines that run before each process, for experiments that set none.
+        start_dir: The working directory of the processes, for experiments that set none.
 
-    preamble_cmds, start_dir: as Cluster. UserError: an option does not exist, or its value is wrong.
+    Raises:
+        UserError: An option does not exist, or a value is not valid.
 
-    They become settings of the stack, which `symphony config` lists.
+    Example:
+        KubeCluster(kubeconfig="~/.kube/config", context="my-cluster", image="me/rl:1")
     """
 
     backend = "kubernetes"

@@ -12,7 +12,8 @@ from symphony.operations import stacks
 class Session(libtmux.Session):
     """The libtmux.Session of an experiment, with its windows by the names of the processes.
 
-    session.window("agent-0")
+    Example:
+        session.window("agent-0")
     """
 
     def window(self, process: str) -> libtmux.Window:
