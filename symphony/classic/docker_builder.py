@@ -19,17 +19,20 @@ _OF_DIRECTORY = ("name", "path", "force_update")
 class DockerBuilder:
     """Builds an image from files and folders in different places.
 
-    dockerfile:          the path of the Dockerfile.
-    context_directories: mappings {name, path, force_update}: each file or folder is copied into the context
-                         under its name; with force_update=False the copy of an earlier build is kept.
-    temp_directory:      the folder of the context, which is kept for the next build.
-    verbose:             whether to print the output of Docker.
-    allow:               files of the context that look like credentials but are not.
+    Args:
+        dockerfile: The path of the Dockerfile.
+        context_directories: Mappings {name, path, force_update}: the file or folder at path is copied into
+            the context as name. With force_update=False the copy of an earlier build is kept.
+        temp_directory: The folder of the context, which is kept for the next build.
+        verbose: Whether to print the output of Docker.
+        allow: Files of the context that look like credentials but are not.
 
-    builder = DockerBuilder("Dockerfile", [{"name": "code", "path": "~/rl"}], "/tmp/build")
-    builder.build_and_push("europe-docker.pkg.dev/me/rl", "1")
+    Raises:
+        UserError: An entry of context_directories is not valid.
 
-    UserError: a setting is wrong, or a path does not exist. SymphonyError: Docker does not answer.
+    Example:
+        builder = DockerBuilder("Dockerfile", [{"name": "code", "path": "~/rl"}], "/tmp/build")
+        builder.build_and_push("europe-docker.pkg.dev/me/rl", "1")
     """
 
     def __init__(
@@ -49,9 +52,16 @@ class DockerBuilder:
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """Return a builder with settings named as its arguments: DockerBuilder.from_dict(settings).
+        """Return a builder with settings from a mapping.
 
-        UserError: a setting is unknown or missing.
+        Args:
+            settings: The arguments of DockerBuilder, by name.
+
+        Raises:
+            UserError: A setting is unknown, missing or not valid.
+
+        Example:
+            DockerBuilder.from_dict(settings)
         """
         _refuse_unknown(settings, _SETTINGS, "DockerBuilder")
         missing = [name for name in _SETTINGS[:3] if name not in settings]
@@ -61,10 +71,17 @@ class DockerBuilder:
         return cls(**settings)
 
     def build(self, tag: str | None = None) -> str:
-        """Build the image and return its id: builder.build("rl:1").
+        """Build the image and return its id.
 
-        tag: `name` or `name:tag`, its name from then on; None for none.
-        UserError: what would be sent holds a credential, or a step failed, with the last lines of its output.
+        Args:
+            tag: The `name` or `name:tag` that the image gets; None for none.
+
+        Raises:
+            UserError: A path does not exist, the context has a credential, or a step of the build failed.
+            SymphonyError: Docker does not answer.
+
+        Example:
+            builder.build("rl:1")
         """
         self._copy_context()
         source = context.Source(str(self.temp_directory), str(self.dockerfile), allow=self.allow)
@@ -78,19 +95,50 @@ class DockerBuilder:
         return self._built
 
     def tag(self, repo: str, tag: str) -> None:
-        """Tag the last built image as `repo:tag`: builder.tag("me/rl", "1"). UserError: no image is built."""
+        """Give the image of the last build the name `repo:tag`.
+
+        Args:
+            repo: The repository.
+            tag: The tag.
+
+        Raises:
+            UserError: No image is built yet.
+            SymphonyError: Docker refuses the name, or does not answer.
+
+        Example:
+            builder.tag("me/rl", "1")
+        """
         Engine().tag(self._image(), repo, tag)
 
     def push(self, repo: str, tag: str) -> str:
-        """Push `repo:tag` and return its digest: builder.push("me/rl", "1"). UserError: it is refused."""
+        """Push the image `repo:tag` and return its digest.
+
+        Args:
+            repo: The repository.
+            tag: The tag.
+
+        Raises:
+            SymphonyError: The registry refuses the image, or Docker does not answer.
+
+        Example:
+            builder.push("me/rl", "1")
+        """
         digest = Engine().push(repo, tag)
         self._log(f"{repo}:{tag} is {repo}@{digest}")
         return digest
 
     def build_and_push(self, repo: str, tag: str) -> str:
-        """Build, tag and push: builder.build_and_push("me/rl", "1"). Returns the digest.
+        """Build the image, push it as `repo:tag`, and return its digest.
 
-        repo, tag: as push(). UserError: as build() and push().
+        Args:
+            repo: The repository.
+            tag: The tag.
+
+        Raises:
+            SymphonyError: build(), tag() or push() raises it.
+
+        Example:
+            builder.build_and_push("me/rl", "1")
         """
         self.build()
         self.tag(repo, tag)
@@ -134,16 +182,19 @@ def clean_images(
     force_prune_containers: bool = False,
     force_prune_images: bool = False,
 ) -> list[str]:
-    """Remove the images whose `repo:tag` matches one of the shell patterns, and return their names.
+    """Remove the images whose `repo:tag` matches one of the patterns, and return their names.
 
-    clean_images(["me/rl:*"], force=True)
+    Args:
+        patterns: A shell pattern, or several.
+        force: Remove also images that a container uses.
+        force_prune_containers: First remove the containers that have ended.
+        force_prune_images: Then remove the images without a name.
 
-    patterns:               one, or several.
-    force:                  also remove images that a container uses.
-    force_prune_containers: first remove the containers that have ended.
-    force_prune_images:     then remove the images without a name.
+    Raises:
+        SymphonyError: Docker does not answer.
 
-    SymphonyError: Docker does not answer.
+    Example:
+        clean_images(["me/rl:*"], force=True)
     """
     patterns = [patterns] if isinstance(patterns, str) else patterns
     engine = Engine()

@@ -100,24 +100,26 @@ def find_row(word: str) -> Row | None:
 
 
 class SymphonyParser:
-    """A command line of your own: subclass it, name the cluster, and add commands to those of `symphony`.
+    """A command line of your own, with your commands and those of `symphony`.
 
-    class MyParser(SymphonyParser):
-        def create_cluster(self):
-            return Cluster.new("tmux")
+    Subclass it, define create_cluster(), and add commands in setup(). In an action, args.remainder has the
+    words after `--`. The commands of `symphony` find only experiments of the cluster's backend. A subclass
+    replaces one of them by defining its action, such as action_delete(self, args).
 
-        def setup(self):
-            super().setup()
-            parser = self.add_subparser("create", aliases=["c"])
-            parser.add_argument("name")
+    Example:
+        class MyParser(SymphonyParser):
+            def create_cluster(self):
+                return Cluster.new("tmux")
 
-        def action_create(self, args):
-            self.cluster.launch(...)
+            def setup(self):
+                super().setup()
+                parser = self.add_subparser("create", aliases=["c"])
+                parser.add_argument("name")
 
-    MyParser().main()
+            def action_create(self, args):
+                self.cluster.launch(...)
 
-    args.remainder has the words after `--`. The commands of `symphony` see only the cluster's backend; a
-    subclass that defines, say, action_delete(self, args) replaces that one.
+        MyParser().main()
     """
 
     def __init__(self) -> None:
@@ -145,12 +147,23 @@ class SymphonyParser:
     def add_subparser(
         self, name: str, aliases: Sequence[str] = (), **settings: Any
     ) -> argparse.ArgumentParser:
-        """Add the command `name`, which runs action_<name>(args); returns its parser, to add arguments to.
+        """Add a command that calls the method action_<name>(args).
 
-        self.add_subparser("create", aliases=["c"], help="Start it.").add_argument("name")
+        It replaces a command of `symphony` with that name or alias.
 
-        aliases: other names of it. settings: as argparse.ArgumentParser, and help.
-        It hides a command of `symphony` with that name or alias. UserError: the action does not exist.
+        Args:
+            name: The name of the command.
+            aliases: Other names of the command.
+            settings: The help of the command, and keywords of argparse.ArgumentParser.
+
+        Returns:
+            The parser of the command; add the arguments of the command to it.
+
+        Raises:
+            UserError: The method does not exist.
+
+        Example:
+            self.add_subparser("create", aliases=["c"], help="Start it.").add_argument("name")
         """
         action = self._action(name)
         help_ = str(settings.pop("help", None) or inspect.getdoc(action) or "")
@@ -163,11 +176,16 @@ class SymphonyParser:
         return parser
 
     def get_subparser(self, name: str) -> argparse.ArgumentParser:
-        """Return the parser of a command, also of one of `symphony`, for an action of your own.
+        """Return the parser of a command, also of a command of `symphony` whose action the subclass replaces.
 
-        self.get_subparser("delete").add_argument("--archive", action="store_true")
+        Args:
+            name: The name of the command.
 
-        name: the command. UserError: it does not exist.
+        Raises:
+            UserError: The command does not exist.
+
+        Example:
+            self.get_subparser("delete").add_argument("--archive", action="store_true")
         """
         if name not in self._parsers:
             row = find_row(name)
@@ -177,9 +195,16 @@ class SymphonyParser:
         return self._parsers[name]
 
     def main(self, arguments: Sequence[str] | None = None) -> None:
-        """Run the command that was typed: MyParser().main().
+        """Run the command that the user typed.
 
-        arguments: by default those of sys.argv. SystemExit: it failed, with its exit code.
+        Args:
+            arguments: The words of the command; by default those of sys.argv.
+
+        Raises:
+            SystemExit: The command failed; the error has its exit code.
+
+        Example:
+            MyParser().main()
         """
         words = list(sys.argv[1:] if arguments is None else arguments)
         try:
@@ -275,12 +300,12 @@ class SymphonyParser:
         return self._interactive_find_exp(args.experiment_name) if args.experiment_name else None
 
     def _interactive_find_exp(self, name: str) -> str:
-        """Return the full name of an experiment. UserError: none or several match."""
+        """Return the full name of an experiment; raise the errors of _interactive_find()."""
         matches, is_exact = self.cluster.fuzzy_match_experiment(name)
         return matches[0] if is_exact else self._interactive_find(matches, name, "experiment")
 
     def _interactive_find_process(self, process: str, name: str | None = None) -> tuple[str | None, str]:
-        """Return the group, or None, and the name of a process. UserError: none or several match."""
+        """Return the group, or None, and the name of a process; raise the errors of _interactive_find()."""
         group, _, last = process.rpartition("/")
         matches, is_exact = self.cluster.fuzzy_match_process(last, name)
         if group:
@@ -290,7 +315,11 @@ class SymphonyParser:
         return self._interactive_find(matches, process, "process")
 
     def _interactive_find(self, matches: Sequence[Any], name: str, kind: str = "name") -> Any:
-        """Return the only candidate. UserError: none or several."""
+        """Return the only match for a name.
+
+        Raises:
+            UserError: There is no match, or there are several.
+        """
         if len(matches) == 1:
             return matches[0]
         if not matches:
