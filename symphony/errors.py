@@ -41,12 +41,13 @@ class SymphonyError(Exception):
 class UserError(SymphonyError, ValueError):
     """A mistake of the user: exit code 2, nothing was started.
 
-    what, where, remedy and details are SymphonyError's.
+    It has the attributes of SymphonyError: what, where, remedy and details.
 
-    try:
-        cluster.delete("rl")
-    except UserError as error:
-        print(error.remedy)
+    Example:
+        try:
+            cluster.delete("rl")
+        except UserError as error:
+            print(error.remedy)
     """
 
     exit_code = 2

@@ -61,7 +61,7 @@ def debian_package(package: str, report: Report) -> bool:
     """Install a Debian package; return False if this user or machine cannot.
 
     Raises:
-        SymphonyError: the installation failed.
+        SymphonyError: The installation failed.
     """
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return False

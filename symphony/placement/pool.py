@@ -123,7 +123,11 @@ class Pool:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Pool:
-        """Return the pool of to_json(). KeyError, TypeError, ValueError: the data are of something else."""
+        """Return the pool that to_json() converted.
+
+        Raises:
+            KeyError, TypeError, ValueError: The data do not describe a pool.
+        """
         fields: dict[str, Any] = {name: int(data[name]) for name in ("memory", "gpus", "min")}
         fields["max"] = None if data["max"] is None else int(data["max"])
         fields["taints"] = tuple(Taint(**taint) for taint in data["taints"])

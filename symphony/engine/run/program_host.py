@@ -111,7 +111,7 @@ def run_file(file: str) -> None:
     """Run a program as `python FILE` does.
 
     Raises:
-        pulumi.RunError: it failed, or it declares no experiment where a command asks for one.
+        pulumi.RunError: The program failed, or declares no experiment where a command asks for one.
     """
     if SKIPS_CHECKPOINTS in sys.argv:
         pulumi.runtime.register_stack_transformation(_refuse_foreign)

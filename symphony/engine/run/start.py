@@ -85,7 +85,7 @@ def enter() -> None:
     """Enter a network with nothing but a loopback.
 
     Raises:
-        OSError: this machine does not allow it.
+        OSError: This machine does not allow it.
     """
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
