@@ -130,7 +130,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing holds the process any longer: the supervisor starts it at once."""
+        """Return whether nothing holds the process any longer; the supervisor then starts it at once."""
         return not (self.waits() or self.blocked or self.stopped)
 
     def waits(self) -> tuple[str, ...]:

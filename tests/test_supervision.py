@@ -464,6 +464,13 @@ def test_notify_runs_once_at_the_end(world: World, tmp_path: Path) -> None:
     assert file.read_text().splitlines() == ["rl failed 3 90 the last line"]
 
 
+def _read_when_written(file: Path) -> str:
+    deadline = time.monotonic() + 10
+    while not (file.exists() and file.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return file.read_text()
+
+
 def test_notify_gets_the_output_of_another_process_if_the_first_printed_nothing(
     world: World, tmp_path: Path
 ) -> None:
@@ -475,10 +482,7 @@ def test_notify_gets_the_output_of_another_process_if_the_first_printed_nothing(
     _steps(supervisors)
     world.clock += 90
     _steps(supervisors)
-    deadline = time.monotonic() + 10
-    while not (file.exists() and file.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert file.read_text() == "the last line\n"
+    assert _read_when_written(file) == "the last line\n"
 
 
 def test_notify_gets_the_output_of_the_primary_when_a_limit_is_over(
@@ -493,10 +497,7 @@ def test_notify_gets_the_output_of_the_primary_when_a_limit_is_over(
     _steps(supervisors)
     world.clock += 90
     _steps(supervisors)
-    deadline = time.monotonic() + 10
-    while not (file.exists() and file.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert file.read_text() == "printed by learner\n"
+    assert _read_when_written(file) == "printed by learner\n"
 
 
 def test_a_blocked_process_continues_after_up_although_the_experiment_had_ended(world: World) -> None:

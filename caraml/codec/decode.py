@@ -58,9 +58,8 @@ class Decoder:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._unchecked_bytes = min(
-            limits.message_bytes, MAX_HEADER_BYTES
-        )  # a message of this size meets all limits
+        # A message of at most this size meets all limits.
+        self._unchecked_bytes = min(limits.message_bytes, MAX_HEADER_BYTES)
         self._plans: dict[bytes, _ArraysPlan] = {}
         self._single_arrays: dict[bytes, Layout] = {}  # by the head of a message that is one array
 

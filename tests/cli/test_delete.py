@@ -126,7 +126,7 @@ def test_up_and_wait_say_that_another_command_deleted_what_they_wait_for(sandbox
     sandbox.config("rl", grace="1", patience="60")
     up = sandbox.start([str(SYMPHONY), "up", "rl", "-y"])
     locks = sandbox.home / "state" / ".pulumi" / "locks"
-    wait_for(lambda: sandbox.trees() and not list(locks.rglob("*.json")), 30, "up waits for the port of a")
+    wait_for(lambda: sandbox.trees() and not list(locks.rglob("*.json")), 30, "up waits for the probe of a")
     waiting = sandbox.start([str(SYMPHONY), "wait", "rl"])
     time.sleep(1)
     sandbox.symphony("delete", "rl", "-y")

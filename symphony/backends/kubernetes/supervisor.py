@@ -38,7 +38,7 @@ RESTARTS, STARTED_WITH = "symphony/restarts", "symphony/started-with"
 MET, BEGAN = "symphony/met", "symphony/began"
 # In JSON, by container: the pattern of a readiness probe by log, and the start that has printed a match.
 LOG_PROBES, PRINTED = "symphony/log-probes", "symphony/printed"
-# Which end of the experiment symphony:notify has reported; the first pod has this note.
+# The end that symphony:notify has reported; the first of the pods that ended the experiment has this note.
 NOTIFIED = "symphony/notified"
 # The process group of a pod, and those of its containers that are processes, as in manifests/labels.py.
 GROUP, PROCESSES = "symphony/group", "symphony/processes"
@@ -484,8 +484,9 @@ def _warn(
 def _notify(orders: Mapping[str, Any], pods: dict[str, Pod], given_up: Collection[str], api: _Api) -> None:
     """Run the command of symphony:notify, once for each end of the experiment."""
     end = end_facts(orders, pods, given_up)
-    first = min(pods, default="")
     ending = {place["pod"] for place in orders["primary"]} or set(pods)
+    # An `up` that keeps these pods must not take the note away with another.
+    first = min(ending & pods.keys(), default="")
     uids = "".join(sorted(pod["metadata"]["uid"] for name, pod in pods.items() if name in ending))
     identity = hashlib.sha256(uids.encode()).hexdigest()[:16]
     if end is None or note(pods[first], NOTIFIED) == identity:

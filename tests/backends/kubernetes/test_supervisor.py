@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -293,6 +294,29 @@ def test_notify_gets_the_state_and_the_processes_that_ended_the_experiment() -> 
     gone = pod(exited(0))
     gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:59:59Z"
     assert end(a=gone, b=pod(exited(0))) is None, "it is being deleted"
+
+
+def test_notify_runs_once_although_up_replaces_other_pods(tmp_path: Path) -> None:
+    class Api:
+        def now(self) -> float:
+            return NOW
+
+        def last_lines(self, pod: dict[str, Any], container: str) -> str:
+            return "done"
+
+        def patch(self, pod: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+            pod["metadata"]["annotations"] |= patch["metadata"]["annotations"]
+            return pod
+
+    told = tmp_path / "told"
+    command = ["sh", "-c", f'echo "$NAME $STATE $LAST_LINES" >>{told}']
+    own = orders(primary="b", total=2, name="rl", notify=command)
+    pods = {"a": pod(RUNNING), "b": pod(exited(0))}
+    for uid in ("first", "replaced"):
+        pods["a"] = pod(RUNNING)
+        pods["a"]["metadata"]["uid"] = uid
+        supervisor._notify(own, pods, (), Api())  # pyright: ignore[reportPrivateUsage, reportArgumentType]
+    assert told.read_text() == "rl completed done\n"
 
 
 def test_an_exited_primary_is_never_stopped_itself() -> None:

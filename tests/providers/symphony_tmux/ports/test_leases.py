@@ -83,7 +83,7 @@ def test_ports_of_other_programs_are_skipped_or_refused_with_the_pid(home: Path)
 
 
 def test_a_server_is_named_and_not_its_child_that_has_the_socket_too() -> None:
-    """Where pids began anew, the child has the lower one."""
+    """psutil returns any of the processes that have a socket open."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with subprocess.Popen(["sleep", "100"], pass_fds=[server.fileno()]) as child:
