@@ -126,6 +126,7 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
     """
     deadline = DEADLINE + busy
     command_line = command(server, arguments)
+    _resume(server)
     if starts:
         command_line = [sys.executable, "-I", "-S", str(CLEAN_START), *command_line]
     try:
@@ -157,10 +158,15 @@ def _unresponsive(server: str, deadline: float) -> UnresponsiveError:
     what = f"the tmux server {server!r} does not answer within {deadline:.0f} s"
     socket = paths.tmux_socket(server)
     remedy = f"It may have run out of file descriptors: try `tmux -S {socket} attach`, or end the server"
+    return UnresponsiveError(what, where=str(socket), remedy=remedy)
+
+
+def _resume(server: str) -> None:
+    """Resume a server that a signal has stopped; without it no experiment could be read or deleted."""
     process = _process(server)
     if process is not None and process.stopped:
-        what, remedy = f"the tmux server {server!r} is stopped", f"`kill -CONT {process.pid}` resumes it"
-    return UnresponsiveError(what, where=str(socket), remedy=remedy)
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGCONT)
 
 
 def _process(server: str) -> process_table.Process | None:
