@@ -148,11 +148,11 @@ def test_caraml_can_be_installed_separately(tmp_path: Path) -> None:
     metadata = (info / "METADATA").read_text()
     assert f"\nVersion: {symphony.__version__}\n" in metadata
     needed = re.findall(r"^Requires-Dist: ([\w-]+)", metadata, flags=re.M)
-    assert sorted(needed) == ["msgspec", "numpy", "pyzmq"]
+    assert sorted(needed) == ["msgpack", "msgspec", "numpy", "pyzmq"]
     installed = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
     committed = set(git_files("caraml")) - {"caraml/pyproject.toml", "caraml/README.md"}
     assert {name for name in installed if ".dist-info/" not in name} == committed
-    for package in ("msgspec", "numpy", "numpy.libs", "pyzmq.libs", "zmq"):
+    for package in ("msgpack", "msgspec", "numpy", "numpy.libs", "pyzmq.libs", "zmq"):
         source = Path(sysconfig.get_path("platlib")) / package
         if source.is_dir():
             (site / package).symlink_to(source)

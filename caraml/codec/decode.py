@@ -23,7 +23,7 @@ from caraml.codec.arrays import (
     read_layout,
 )
 from caraml.codec.parts import ARRAYS, TREE, Buffer, Inline, size, view
-from caraml.codec.structure import is_over_limit, openers
+from caraml.codec.structure import is_over_limit
 from caraml.errors import MalformedMessageError
 from caraml.limits import (
     DEFAULT_LIMITS,
@@ -34,7 +34,6 @@ from caraml.limits import (
 )
 
 _HEAD = 6
-_CONTAINERS = frozenset({dict, list, tuple})
 _FRAMES = (zmq.Frame, Inline)
 _ndarray = np.ndarray
 _unpack = msgspec.msgpack.decode
@@ -181,30 +180,15 @@ class _Tree:
 
     def value(self, body: memoryview) -> Any:
         """Return the value. Raises MalformedMessageError, ValueError and the errors of msgspec."""
-        value = self._unpack_checked(body)
+        value = self._unpack(body)
         if self._parts_used != len(self._parts):
             raise MalformedMessageError(
                 f"the message has {len(self._parts)} parts after the first, but refers to {self._parts_used}"
             )
         return value
 
-    def _unpack_checked(self, body: memoryview) -> Any:
-        """Unpack msgpack, and refuse values that nest too deeply.
-
-        Messages with few bytes that could begin a container need not be walked.
-        """
-        value = _unpack(body, ext_hook=self._extension)
-        containers = openers(bytes(body)) if len(body) < 4096 else 4096
-        if containers + self._depth > MAX_DEPTH:
-            level = [value]
-            for _ in range(MAX_DEPTH):
-                level = [
-                    item for container in level for item in _items(container) if type(item) in _CONTAINERS
-                ]
-                if not level:
-                    return value
-            raise MalformedMessageError(f"the message is nested deeper than {MAX_DEPTH} levels")
-        return value
+    def _unpack(self, body: memoryview) -> Any:
+        return _unpack(body, ext_hook=self._extension)
 
     def _extension(self, code: int, data: memoryview) -> Any:
         self._depth += 1
@@ -230,7 +214,7 @@ class _Tree:
                 bytearray(data[start:]), layout._replace(shape=(), nbytes=layout.dtype.itemsize)
             )[()]
         if code == structure.TUPLE:
-            items = self._unpack_checked(data)
+            items = self._unpack(data)
             if type(items) is not list:
                 raise ValueError("not a tuple")
             return tuple(items)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
@@ -238,7 +222,7 @@ class _Tree:
 
     def _rare_value(self, code: int, data: memoryview) -> Any:
         if code == structure.RECORD:
-            record = self._unpack_checked(data)
+            record = self._unpack(data)
             match record:
                 case [str() as name, dict()]:
                     return _build(name, record[1])  # pyright: ignore[reportArgumentType]
@@ -265,13 +249,6 @@ class _Tree:
             raise ValueError("the message lacks a part")
         self._parts_used += 1
         return self._parts[self._parts_used - 1]
-
-
-def _items(container: Any) -> Any:
-    if type(container) is dict:
-        values: Any = container.values()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        return values
-    return container if type(container) in _CONTAINERS else ()
 
 
 def _build(name: str, fields: dict[Any, Any]) -> object:

@@ -10,9 +10,9 @@ import struct
 from operator import attrgetter
 from typing import Any
 
+import msgpack  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 import numpy as np
-from msgspec.msgpack import Ext
 
 from caraml.codec import records, structure
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, Array, describe, flat_bytes, order_of
@@ -22,10 +22,13 @@ from caraml.errors import EncodeError, MessageTooLargeError
 from caraml.limits import MAX_DEPTH, MAX_HEADER_BYTES
 
 _ATOMS = frozenset({type(None), bool, int, float, str})
-_KEYS = frozenset({type(None), bool, int, float, str, bytes})
 _PLAIN_KINDS = frozenset("biufc")
 _shape_key = attrgetter("dtype", "shape", "strides", "__class__")
+_untyped: Any = msgpack
+Packer, ExtType = _untyped.Packer, _untyped.ExtType
 _pack = msgspec.msgpack.Encoder().encode
+# The errors of the packer for values that it cannot pack.
+_REFUSALS = (BufferError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 class _ArraysPlan:
@@ -57,11 +60,6 @@ def _can_be_cast(array: Any) -> bool:
         return False
 
 
-def _is_flat(value: dict[Any, Any]) -> bool:
-    """Return whether msgspec packs the dict as it is: each value a number, text, bool or None."""
-    return _KEYS.issuperset(map(type, value)) and _ATOMS.issuperset(map(type, value.values()))
-
-
 _NOT_CACHED = _ArraysPlan({})  # stands for a missing entry: None is an entry, too
 
 
@@ -70,6 +68,7 @@ class Encoder:
 
     def __init__(self) -> None:
         self._plans: dict[object, _ArraysPlan | None] = {}
+        self._trees: list[_Tree] = []  # those not in use: each thread that encodes now has one
 
     def encode(self, value: object) -> bytes | Parts:
         """Return one frame as bytes, or Parts. Raises EncodeError, MessageTooLargeError."""
@@ -78,7 +77,7 @@ class Encoder:
         mapping: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
         arrays = mapping.values()
         if type(next(iter(arrays), None)) in _ATOMS:  # the dict holds other values than arrays
-            return self._flat(mapping) or self._tree(mapping)
+            return self._tree(mapping)
         try:
             key = (*mapping, *map(_shape_key, arrays))
             plan = self._plans.get(key, _NOT_CACHED)
@@ -119,114 +118,125 @@ class Encoder:
             return head
         return Parts((head, *[flat_bytes(value[name]) for name in plan.out_of_band]))
 
-    def _flat(self, value: dict[Any, Any]) -> bytes | None:
-        """Return a small dict of numbers and text in half of the time of `_tree`; None for any other dict."""
-        if not _is_flat(value):
-            return None
-        try:
-            body = _pack(value)
-        except (OverflowError, TypeError, ValueError):
-            return None
-        return TREE + body if len(body) <= MAX_HEADER_BYTES else None
-
     def _tree(self, value: object) -> bytes | Parts:
-        walk = _Tree(False)
         try:
-            try:
-                body = _pack(walk.node(value, 0))
-            except OverflowError:
-                walk = _Tree(True)
-                body = _pack(walk.node(value, 0))
+            tree = self._trees.pop()
+        except IndexError:
+            tree = _Tree()
+        try:
+            body, parts = tree.encode(value)
         except EncodeError as error:
             raise type(error)(f"{_path_of_first_fault(value)}: {error}") from None
-        except (UnicodeEncodeError, RecursionError, ValueError, TypeError) as error:
+        except _REFUSALS as error:
             raise EncodeError(str(error)) from None
-        if is_over_limit(body):
+        if len(body) < OUT_OF_BAND:  # a packer keeps the memory of its largest message
+            self._trees.append(tree)
+        if len(body) > MAX_HEADER_BYTES and is_over_limit(body):
             raise MessageTooLargeError(
                 f"the value has more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings; "
                 "put large data into numpy arrays"
             )
-        return Parts((TREE + body, *walk.parts)) if walk.parts else TREE + body
+        return Parts((TREE + body, *parts)) if parts else TREE + body
+
+
+class _LargeBytes:
+    """Bytes that become a part of their own."""
+
+    def __init__(self, content: bytes | bytearray | memoryview) -> None:
+        self.content = content
 
 
 class _Tree:
-    """Encodes one TREE message, and collects the parts."""
+    """Encodes TREE messages, one at a time.
 
-    def __init__(self, wide_integers: bool) -> None:
-        self._wide_integers = wide_integers
-        self.parts: list[Buffer] = []
+    msgpack's packer walks the value in C and, as it is strict, asks `_extension` for each object that is not
+    exactly of a type of msgpack. The encoder of msgspec is faster, but sends a tuple as a list and an Enum as
+    its value, without a word.
+    """
 
-    def node(self, value: Any, depth: int) -> object:
-        """Convert a value to the types that msgspec packs. Raises EncodeError."""
+    def __init__(self) -> None:
+        self._parts: list[Buffer] = []
+        self._separates_bytes = False
+        # A packer for each level of extensions: a packer cannot be used while it packs.
+        self._packers: list[Any] = []
+        self._level = 0
+
+    def encode(self, value: object) -> tuple[bytes, list[Buffer]]:
+        """Return the packed value and its parts. Raises EncodeError and _REFUSALS."""
+        self._parts, self._separates_bytes = [], False
+        body = self.pack(value)
+        if len(body) >= OUT_OF_BAND:
+            self._parts, self._separates_bytes = [], True
+            body = self.pack(value)
+        parts, self._parts = self._parts, []
+        return body, parts
+
+    def pack(self, value: object) -> bytes:
+        """Pack a value, or the content of an extension."""
+        if self._level == len(self._packers):
+            if self._level > MAX_DEPTH:
+                raise EncodeError(f"tuples or records are nested deeper than {MAX_DEPTH} levels")
+            self._packers.append(Packer(strict_types=True, default=self._extension, buf_size=4096))
+        packer = self._packers[self._level]
+        self._level += 1
+        try:
+            return packer.pack(_with_large_bytes(value) if self._separates_bytes else value)
+        finally:
+            self._level -= 1
+
+    def _extension(self, value: Any) -> object:
+        """Return what msgpack packs instead of a value. Raises EncodeError."""
         kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
-        if kind in _ATOMS:
-            return self._wide(value) if kind is int and self._wide_integers else value
-        if depth >= MAX_DEPTH:
-            raise EncodeError(f"the value is nested deeper than {MAX_DEPTH} levels")
-        if kind is dict:
-            if not self._wide_integers and _is_flat(value):
-                return value
-            return {self._key(key): self.node(item, depth + 1) for key, item in value.items()}
-        if kind is list:
-            if not self._wide_integers and _ATOMS.issuperset(map(type, value)):
-                return value
-            return [self.node(item, depth + 1) for item in value]
-        if kind is tuple:
-            return Ext(structure.TUPLE, _pack([self.node(item, depth + 1) for item in value]))
-        return self._leaf(value, depth)
-
-    def _leaf(self, value: Any, depth: int) -> object:
-        kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(value, tuple):
+            return ExtType(structure.TUPLE, self.pack(list(value)))  # pyright: ignore[reportUnknownArgumentType]
         if isinstance(value, np.ndarray):
             return self._array(value)  # pyright: ignore[reportUnknownArgumentType]
         if isinstance(value, np.generic):
             scalar: Array = np.asarray(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            return Ext(structure.SCALAR, _describe(scalar) + scalar.tobytes())
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            return self._bytes(value)  # pyright: ignore[reportUnknownArgumentType]
+            return ExtType(structure.SCALAR, _describe(scalar) + scalar.tobytes())
+        if kind is _LargeBytes:
+            content = value.content
+            self._parts.append(content if isinstance(content, bytes) else memoryview(bytes(content)))
+            return ExtType(structure.BYTES_PART, b"")
         if kind is complex:
-            return Ext(structure.COMPLEX, struct.pack("<dd", value.real, value.imag))
+            return ExtType(structure.COMPLEX, struct.pack("<dd", value.real, value.imag))
         if isinstance(value, enum.Enum):
             raise EncodeError("an Enum cannot be sent; send its .value")
         fields = records.fields_of(value)
         if fields is not None:
-            packed = {name: self.node(item, depth + 1) for name, item in fields.items()}
-            return Ext(structure.RECORD, _pack([records.record_name(kind), packed]))
-        bases: tuple[Any, ...] = (dict, list, tuple, str, int, float)
+            return ExtType(structure.RECORD, self.pack([records.record_name(kind), fields]))
+        if isinstance(value, int):
+            number = int(value)
+            if -(1 << 63) <= number < 1 << 64:
+                return number
+            return ExtType(
+                structure.INTEGER, number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
+            )
+        bases: tuple[Any, ...] = (dict, list, str, float, bytes)
         for base in bases:
             if isinstance(value, base):
-                return self.node(base(value), depth)
+                return _with_large_bytes(base(value)) if self._separates_bytes else base(value)
         raise EncodeError(f"{kind.__name__} cannot be sent; the caraml.codec docstring lists what can")
 
     def _array(self, array: Array) -> object:
         if array.nbytes < OUT_OF_BAND:
-            return Ext(structure.ARRAY, _describe(array) + array.tobytes())
+            return ExtType(structure.ARRAY, _describe(array) + array.tobytes())
         array = np.asarray(array)
         head = _describe(array)
-        self.parts.append(flat_bytes(array))
-        return Ext(structure.ARRAY_PART, head)
+        self._parts.append(flat_bytes(array))
+        return ExtType(structure.ARRAY_PART, head)
 
-    def _bytes(self, value: bytes | bytearray | memoryview) -> object:
-        if size(value) < OUT_OF_BAND:
-            return bytes(value)
-        self.parts.append(value if isinstance(value, bytes) else memoryview(bytes(value)))
-        return Ext(structure.BYTES_PART, b"")
 
-    def _key(self, key: Any) -> object:
-        if type(key) in _KEYS:
-            if type(key) is int and not -(1 << 63) <= key < 1 << 64:
-                raise EncodeError("an integer key has more than 64 bits; use a string")
-            return key
-        if type(key) is tuple:
-            return tuple(self._key(item) for item in key)  # pyright: ignore[reportUnknownVariableType]
-        raise EncodeError(
-            f"{type(key).__name__} cannot be a key; use None, bool, int, float, str, bytes or tuple"
-        )
-
-    def _wide(self, value: int) -> object:
-        if -(1 << 63) <= value < 1 << 64:
-            return value
-        return Ext(structure.INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
+def _with_large_bytes(value: Any) -> Any:
+    """Return a value with each large bytes object, also in its dicts and lists, as a _LargeBytes."""
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind is dict:
+        return {key: _with_large_bytes(item) for key, item in value.items()}
+    if kind is list:
+        return [_with_large_bytes(item) for item in value]
+    if isinstance(value, (bytes, bytearray, memoryview)) and size(value) >= OUT_OF_BAND:  # pyright: ignore[reportUnknownArgumentType]
+        return _LargeBytes(value)  # pyright: ignore[reportUnknownArgumentType]
+    return value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _describe(array: Array) -> bytes:
@@ -248,12 +258,12 @@ def _path_of_first_fault(value: Any, path: str = "value") -> str:
         children = [(f"{path}[{index}]", item) for index, item in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     elif (fields := records.fields_of(value)) is not None:
         children = [(f"{path}.{name}", item) for name, item in fields.items()]
-    tree = _Tree(False)
+    tree = _Tree()
     for child_path, child in children:
         try:
-            tree.node(child, 1)
+            tree.encode(child)
         except EncodeError:
             return _path_of_first_fault(child, child_path)
-        except (OverflowError, UnicodeEncodeError, ValueError, TypeError, RecursionError):
+        except _REFUSALS:
             continue
     return path

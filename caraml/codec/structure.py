@@ -4,7 +4,6 @@ import re
 
 from caraml.limits import MAX_HEADER_BYTES
 
-_OPENERS = bytes((*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)))
 _SHORT_STRINGS = b"|".join(re.escape(bytes((0xA0 + length,))) + b".{%d}" % length for length in range(32))
 _PLAIN = re.compile(  # numbers, None, bool and short strings
     rb"(?:[\x00-\x7f\xc0-\xc3\xe0-\xff]+|[\xcc\xd0].|[\xcd\xd1]..|[\xca\xce\xd2].{4}|[\xcb\xcf\xd3].{8}|"
@@ -19,11 +18,6 @@ _CONTAINERS = {0xDC: 3, 0xDD: 5, 0xDE: 3, 0xDF: 5}
 # The length field of extensions, the content of extensions without one.
 _EXTENSIONS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
 _FIXED_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
-
-
-def openers(body: bytes) -> int:
-    """Count the bytes that may begin a list, dict or extension: an upper bound of their number."""
-    return len(body) - len(body.translate(None, _OPENERS))
 
 
 def is_over_limit(body: bytes) -> bool:

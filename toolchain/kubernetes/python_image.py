@@ -16,7 +16,7 @@ from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import REGISTRY
 
 # The packages that `caraml` and the examples import, and the folders of their shared libraries.
-PACKAGES = ("msgspec", "numpy", "zmq")
+PACKAGES = ("msgpack", "msgspec", "numpy", "zmq")
 LINKED = ("numpy.libs", "pyzmq.libs")
 # The default folders of the loader, and files that no process of an experiment needs.
 _LIBRARIES = "usr/lib"

@@ -179,7 +179,7 @@ def test_large_arrays_are_neither_copied_when_encoded_nor_when_decoded():
         ({"a": [1, {2}]}, r"value\['a'\]\[1\]: set"),
         ({"a": np.array([object()])}, "object"),
         ((1, [Step(object())]), r"value\[1\]\[0\].observation: object"),
-        ({frozenset(): 1}, "frozenset cannot be a key"),
+        ({frozenset(): 1}, "frozenset cannot be sent"),
         ("\ud800", "surrogates"),
     ],
 )
@@ -199,26 +199,32 @@ def test_arrays_of_zero_byte_items_are_refused(dtype):
             codec.decode([message])
 
 
-def nested(depth):
-    value = 1
+def nested(depth: int, container: Any = lambda value: [value]) -> Any:
+    value: Any = 1
     for _ in range(depth):
-        value = [value]
+        value = container(value)
     return value
 
 
-def test_limits_apply_to_decoding_and_to_depth():
+def test_limits_apply_to_decoding():
     small = Limits(message_bytes=1000)
     for value in ({"a": np.zeros(200)}, list(range(600)), ["x"] * 600):
         parts = received(codec.encode(value))
         with pytest.raises(MalformedMessageError):
             codec.Decoder(small).decode(memoryview(parts[0]), parts[1:])
-    within: Any = codec.encode(nested(64))
-    assert codec.decode(within) == nested(64)
-    with pytest.raises(EncodeError, match="deeper"):
-        codec.encode(nested(65))
-    deep = raw(codec.encode(1)[0])[:2] + b"\x91" * 65 + b"\x01"
-    with pytest.raises(MalformedMessageError, match="deeper"):
-        codec.decode([deep])
+
+
+@pytest.mark.parametrize(
+    ("container", "most"),
+    [(lambda value: [value], 400), (lambda value: {"a": value}, 400), (lambda value: (value,), 64)],
+)
+def test_a_value_that_is_nested_too_deep_is_refused_by_both_sides(container: Any, most: int):
+    assert codec.decode(codec.encode(nested(most, container))) == nested(most, container)
+    with pytest.raises(EncodeError):
+        codec.encode(nested(2000, container))
+    deep = b"\x91" * 100_000 + b"\x01"
+    with pytest.raises(MalformedMessageError, match="recursion"):
+        codec.decode([raw(codec.encode(1)[0])[:2] + deep])
 
 
 def test_unregistered_records_arrive_as_dicts_of_their_fields():

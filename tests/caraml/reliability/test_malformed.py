@@ -26,7 +26,6 @@ def malformed_messages():
     yield [b"\xca\x01"]
     yield [b"\xca\x01\xc1"]
     yield [b"\xca\x01" + b"\x91" * 5000 + b"\x01"]
-    yield [b"\xca\x01" + b"\x91" * 100 + b"\x01"]
     yield [b"\xca\x01\x01", b"a part too many"]
     yield from ([b"\xca\x02" + struct.pack("<I", len(packed)) + packed + b"12345"] for packed in arrays)
     yield [b"\xca\x02\xff\xff\xff\xff"]
@@ -62,7 +61,7 @@ def test_malformed_messages_are_rejected_and_counted(spawn):
                 count += 1
     with client(address, timeout=5) as honest:
         assert honest.request({"a": 1}) == (count, {"a": 1})
-    assert count >= 13
+    assert count >= 12
 
 
 @pytest.mark.timeout(20)
