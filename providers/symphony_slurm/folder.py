@@ -6,6 +6,7 @@
     services.json             the address of each service
     services@N.sh             the variables of the services, which launch files read
     supervision.json          the saved state of the supervisor, for its restart in the same job
+    usage.json                the CPU and memory of each process that runs
     job.json, ended.json      the job of the experiment, and why it ended
 
 A file that another machine reads is written only once, with a new name for each version, since a shared disk
@@ -143,6 +144,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         if self.hold is not None:
             return self.hold.stopped in ("completed", "stopped")
         return self.state == "ended" and not (self.exit or self.signal)
+
+
+class Used(msgspec.Struct, frozen=True, kw_only=True):
+    """The CPU, in cores, and the resident memory, in bytes, of a process tree."""
+
+    cpu: float
+    memory: int
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,6 +291,13 @@ class Folder:
     def addresses(self) -> dict[str, Address]:
         """Return the address of each service."""
         return experiment_folder.read(self.place / "services.json", dict[str, Address]) or {}
+
+    def usage(self) -> dict[str, Used]:
+        """Return what each process that runs used at the last report."""
+        return experiment_folder.read(self.place / "usage.json", dict[str, Used]) or {}
+
+    def note_usage(self, usage: dict[str, Used]) -> None:
+        files.replace(self.place / "usage.json", msgspec.json.encode(usage))
 
     def state(self) -> bytes:
         """Return the state that the supervisor saved; empty if it saved none."""

@@ -31,7 +31,7 @@ from symphony import files
 from symphony.errors import SymphonyError
 from symphony.supervision import Declaration, Fact, Hold, Supervisor, Wait
 from symphony_slurm import commands
-from symphony_slurm.folder import Address, Ended, Experiment, Folder, Record, Share, Wanted, path_of
+from symphony_slurm.folder import Address, Ended, Experiment, Folder, Record, Share, Used, Wanted, path_of
 from symphony_slurm.observe import end_reason
 from symphony_slurm.placement import Nodes
 from symphony_tmux import logs, variables
@@ -41,6 +41,8 @@ from symphony_tmux.processes.declared_code import CHANGED
 # Seconds between two looks at the folder, and at processes without news; the share of a processor for looks
 # at processes, at most.
 PERIOD, LOOK, PROCESSOR_SHARE = 0.25, 1.0, 0.02
+# Seconds between two reports of the CPU and memory of the steps.
+USAGE = 10.0
 # Seconds that an experiment keeps its nodes, for an edit, after all processes ended and some failed.
 LINGER = 600.0
 # The range of the ports: below the ephemeral ports of Linux.
@@ -90,7 +92,8 @@ class Running:
     """A step that runs: its srun, the pipes to it and from it, and the record of its process.
 
     since: the start of the process, in monotonic seconds. hold: why it is to end and not to start again.
-    ports: those on which it listens. activity: its CPU seconds and bytes of output, as last reported.
+    ports: those on which it listens. activity: its CPU seconds and bytes of output, as last reported, and
+    reported: when. used: its CPU and memory between the last two reports.
     """
 
     record: Record
@@ -103,6 +106,8 @@ class Running:
     hold: Hold | None = None
     ports: set[int] = field(default_factory=set[int])
     activity: tuple[float, int] | None = None
+    reported: float = 0.0
+    used: Used | None = None
     troubles: list[str] = field(default_factory=list[str])
 
 
@@ -129,6 +134,7 @@ class Slurm(logs.Outputs):
         self._selector = selectors.DefaultSelector()
         self._why = ""
         self._idle = time.monotonic()
+        self._measured = 0.0
 
     def take_up(self) -> None:
         """Take up the memory and the steps of a supervisor of this job that was killed."""
@@ -170,6 +176,7 @@ class Slurm(logs.Outputs):
                 over = self._step()
                 self._write()
                 self._why = self._why or over
+                self._note_usage()
             except (OSError, ValueError, SymphonyError, subprocess.SubprocessError) as error:
                 # The disk is full, also for the log, or a node does not answer.
                 with suppress(OSError):
@@ -182,6 +189,14 @@ class Slurm(logs.Outputs):
             self._note_end(self._why)
             if self._why == _WHY[signal.SIGTERM]:
                 self._note_end(_why_told(commands.jobs(self._experiment.configuration).get(self._job)))
+
+    def _note_usage(self) -> None:
+        """Write what the steps use, if that is due, and ask them for the next report."""
+        if self._running and self.now() >= self._measured + USAGE:
+            self._measured = self.now()
+            every = self._running.items()
+            self._folder.note_usage({path: running.used for path, running in every if running.used})
+            self.activity()
 
     def _note_end(self, why: str) -> None:
         self._folder.note_end(Ended(job=self._job, why=why, at=time.time()))
@@ -551,12 +566,12 @@ class Slurm(logs.Outputs):
     def _record_event(self, running: Running, line: str) -> None:
         """Record an event of a step, `TIME KIND [NUMBER...]`; srun's own lines are troubles."""
         moment, _, event = line.partition(" ")
-        kind, *numbers = event.split()[:3] or [""]
+        kind, *numbers = event.split()[:4] or [""]
         if not moment.replace(".", "", 1).isdecimal() or not all(map(str.isdecimal, numbers)):
             running.troubles.append(line)
             return
         if kind == "activity":
-            running.activity = int(numbers[0]) / os.sysconf("SC_CLK_TCK"), int(numbers[1])
+            self._measure(running, *map(int, numbers))
             return
         self._next = 0.0
         at, number = float(moment), int(numbers[0]) if numbers else 0
@@ -569,6 +584,15 @@ class Slurm(logs.Outputs):
             running.ports.add(number)
         elif kind in ("exit", "signal"):
             self._change(running, **{kind: number}, ended=at, ready=False)
+
+    def _measure(self, running: Running, ticks: int, printed: int, pages: int) -> None:
+        """Take in a report of CPU time, bytes of output and memory."""
+        seconds, now = ticks / os.sysconf("SC_CLK_TCK"), self.now()
+        if running.activity is not None and now > running.reported:
+            # The CPU time of a tree falls when a child ends without being waited for.
+            cpu = max(0.0, seconds - running.activity[0]) / (now - running.reported)
+            running.used = Used(cpu=round(cpu, 3), memory=pages * os.sysconf("SC_PAGE_SIZE"))
+        running.activity, running.reported = (seconds, printed), now
 
     def _change(self, running: Running, **changes: object) -> None:
         running.record = msgspec.structs.replace(running.record, **changes)

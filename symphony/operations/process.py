@@ -189,6 +189,9 @@ def usage_of(
             time.sleep(_PERIOD)
             before, now = now, observer.usage(recorded)
     host = recorded.host if recorded is not None else ""
+    # A report may be older than the end of a process.
+    running = {status.path for status in statuses if status.state == "running"}
+    now = {path: used for path, used in now.items() if path in running}
     return {
         status.path: _complete(
             now.get(status.path, Usage()), (before or {}).get(status.path), status.node or host

@@ -208,24 +208,27 @@ sub files_of_tree {
     return %opened;
 }
 
-# Reports the CPU time of the process tree, in ticks, and the bytes that it printed to the supervisor of the job.
+# Reports to the supervisor of the job: the CPU time of the process tree in ticks, the bytes that it printed, and its
+# resident memory in pages.
 sub tell_activity {
-    # Without our own time, but with that of the children that we have reaped.
-    my ($ticks, @pids) = (ticks_of($$, 13), children_of($$));
+    # Without our own time, but with that of the children that we have reaped (cutime and cstime).
+    my ($ticks, $pages, @pids) = (0, 0, children_of($$));
+    my @own = stat_of($$);
+    $ticks += $_ for @own[13, 14];
     while (defined(my $pid = pop @pids)) {
-        $ticks += ticks_of($pid, 11);
+        my @stat = stat_of($pid) or next;
+        $ticks += $_ for @stat[11 .. 14];
+        $pages += $stat[21];
         push @pids, children_of($pid);
     }
-    syswrite(STDOUT, sprintf("%d activity %d %d\n", time(), $ticks, $printed));
+    syswrite(STDOUT, sprintf("%d activity %d %d %d\n", time(), $ticks, $printed, $pages));
 }
 
-# Returns the sum of utime, stime (fields 11 and 12), cutime and cstime of a process, from a field on.
-sub ticks_of {
-    my ($pid, $first) = @_;
-    my $line = read_line("/proc/$pid/stat") // return 0;
-    my ($ticks, @fields) = (0, split ' ', substr $line, rindex($line, ')') + 2);
-    $ticks += $_ for @fields[$first .. 14];
-    return $ticks;
+# Returns the fields of /proc/PID/stat from the state on, which proc(5) counts as the third.
+sub stat_of {
+    my ($pid) = @_;
+    my $line = read_line("/proc/$pid/stat") // return;
+    return split ' ', substr $line, rindex($line, ')') + 2;
 }
 
 sub children_of {

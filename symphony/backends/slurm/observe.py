@@ -17,6 +17,7 @@ from symphony.backends.observe import (
     ProcessStatus,
     Recorded,
     Resource,
+    Usage,
 )
 from symphony.content.code_files import VARIABLE
 from symphony.errors import SymphonyError
@@ -102,6 +103,11 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     """Return the steps of a process to its state, up to the first failed step."""
     facts = recorded.processes.get(path)
     return following.never_started(name) if facts is None else list(_chain(recorded, facts, name))
+
+
+def usage(recorded: Recorded) -> Mapping[str, Usage]:
+    """Return path -> the CPU and memory that the supervisor of the job reported last, 10 s ago at most."""
+    return {path: Usage(cpu=used.cpu, memory=used.memory) for path, used in _folder(recorded).usage().items()}
 
 
 def ensure_same_location(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 import sys
 import time
+from typing import Any
 
 import pytest
 
@@ -67,6 +70,31 @@ def test_idle_after_stops_processes_that_neither_print_nor_compute(lab: Lab) -> 
     assert "rl will stop in" in warned
     assert told == "told"
     wait_for(lambda: not lab.jobs(), 20, "the job has ended")
+
+
+def test_process_and_top_show_the_cpu_and_memory_of_steps(lab: Lab) -> None:
+    busy = "python3 -c 'held = bytearray(200 << 20)\nwhile True: pass'"
+    up(
+        lab,
+        f"""
+with Experiment() as e:
+    e.new_process("busy", {busy!r})
+    e.new_process("idle", "exec sleep 1000")
+    e.new_process("done", "exit 0")
+""",
+    )
+
+    def rows() -> dict[str, Any]:
+        view = json.loads(lab.sandbox.symphony("top", "rl", "--once", "--json").out)
+        return {row["path"]: row for row in view["processes"]}
+
+    rows_now = wait_for(lambda: (now := rows())["busy"]["cpu"] and now, 40, "the CPU of busy is measured")
+    assert rows_now["busy"]["cpu"] > 0.2
+    assert rows_now["busy"]["memory"] > 200 << 20
+    assert rows_now["idle"]["cpu"] == 0
+    assert rows_now["done"]["memory"] is None
+    wide = lab.sandbox.symphony("process", "rl", "-o", "wide").out
+    assert re.search(r"busy .*\d+% +2\d\d", wide), wide
 
 
 def test_a_process_is_not_ready_while_only_another_program_listens_on_its_port(lab: Lab) -> None:
