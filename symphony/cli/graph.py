@@ -104,12 +104,12 @@ def _lines(shown: Graph) -> Iterator[str]:
 def _uses(shown: Graph, number: int) -> Iterator[tuple[str, str, str]]:
     for service in shown.services:
         if service.binds == number:
-            users = ", ".join(shown.nodes[user].path for user in service.connects)
+            clients = ", ".join(shown.nodes[client].path for client in service.connects)
             exposed = "exposed " if service.exposed else ""
-            yield "binds", service.label, f"{exposed}{'<- ' if users else ''}{users}"
+            yield "binds", service.label, f"{exposed}{'<- ' if clients else ''}{clients}"
     for service in shown.services:
         if number in service.connects:
             yield "connects", service.label, f"-> {shown.nodes[service.binds].path}"
-    for order in shown.order:
-        if order.waits == number:
-            yield "after", shown.nodes[order.on].path, f"({order.condition})"
+    for dependency in shown.order:
+        if dependency.waits == number:
+            yield "after", shown.nodes[dependency.on].path, f"({dependency.condition})"

@@ -37,7 +37,7 @@ _ENTER = "\n[Enter returns to symphony top] "
 class Source(Protocol):
     """The source of the views of an experiment."""
 
-    def look(self, last_lines_of: Sequence[str]) -> View: ...
+    def sample(self, last_lines_of: Sequence[str]) -> View: ...
     def check(self) -> bool: ...
 
 
@@ -97,7 +97,7 @@ class Live(App[None]):
         while self.is_running:
             began = time.process_time()
             visible = self._visible_paths()
-            view = self._source.look(visible)
+            view = self._source.sample(visible)
             if not self.is_running:
                 return
             self.call_from_thread(self.show, view)

@@ -7,7 +7,7 @@ import typer
 from symphony.cli import arguments, screen
 from symphony.cli.top_table import HEAD, SERVICES, cells, edge_cells, headline
 from symphony.errors import UserError
-from symphony.operations.top import Looker, View
+from symphony.operations.top import Sampler, View
 
 
 def command(
@@ -28,9 +28,9 @@ def command(
         symphony top rl --once --json
     """
     stack = arguments.experiment(name)
-    looker = Looker(stack)
+    sampler = Sampler(stack)
     if once or as_json:
-        view = looker.look(last_lines_of=None)
+        view = sampler.sample(last_lines_of=None)
         screen.show_json(view.to_json()) if as_json else _print(view)
         return 0 if view.is_ready else 1
     if not arguments.is_terminal():
@@ -44,7 +44,7 @@ def command(
             "the package textual, which draws the screen, is not installed",
             remedy="Run `pip install 'symphony-launch[top]'`, or add --once",
         ) from None
-    Live(looker).run(mouse=False)
+    Live(sampler).run(mouse=False)
     return 0
 
 

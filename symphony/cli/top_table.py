@@ -8,7 +8,7 @@ from symphony.operations.process import ago, is_well, percent, size
 from symphony.operations.top import Edge, Row, View
 
 HEAD = ("group", "process", "ready", "state", "cpu", "mem", "gpu", "restarts", "age", "node", "last line")
-SERVICES = ("service", "port", "from", "to", "connected", "answers")
+SERVICES = ("service", "port", "bound by", "clients", "connected", "answers")
 
 
 def headline(view: View) -> str:
@@ -46,8 +46,8 @@ def _sum(figures: Sequence[float | None]) -> float | None:
 
 
 def edge_cells(edge: Edge) -> tuple[str, ...]:
-    """Return the cells of a service."""
-    users, is_seen = edge.connects, edge.listens is not None
+    """Return the cells of SERVICES for one service."""
+    clients, is_seen = edge.connects, edge.listens is not None
     answers = ("yes" if edge.listens else "no") if is_seen else ("ready" if edge.ready else "not ready")
     if edge.seconds is not None:
         answers = f"in {edge.seconds * 1000:.1f} ms"
@@ -57,8 +57,8 @@ def edge_cells(edge: Edge) -> tuple[str, ...]:
         edge.service,
         str(edge.port or "-"),
         edge.binds,
-        _folded(users),
-        f"{len(edge.connected & set(users))}/{len(users)}" if is_seen and users else "",
+        _folded(clients),
+        f"{len(edge.connected & set(clients))}/{len(clients)}" if is_seen and clients else "",
         answers,
     )
 

@@ -62,13 +62,13 @@ class Service:
 
     @property
     def label(self) -> str:
-        # A job of Slurm chooses its ports when it starts.
+        # A Slurm job chooses its ports when it starts; until then the port is 0.
         return f"{self.name}:{self.port}" if self.port else self.name
 
 
 @dataclass(frozen=True)
-class Order:
-    """A dependency between two nodes, by index."""
+class Dependency:
+    """A dependency: the node with the index `waits` waits for the node with the index `on`."""
 
     waits: int
     on: int
@@ -83,7 +83,7 @@ class Graph:
     backend: str
     nodes: tuple[Node, ...]
     services: tuple[Service, ...]
-    order: tuple[Order, ...]
+    order: tuple[Dependency, ...]
 
     @property
     def groups(self) -> dict[str, list[int]]:
@@ -123,18 +123,19 @@ def build(
     """Return the graph for the processes and services of a plan."""
     folded: defaultdict[tuple[object, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for process in sorted(processes, key=lambda process: sort_key(process["path"])):
-        folded[_alike(process)].append(process)
+        folded[_fold_key(process)].append(process)
     nodes = tuple(_node(members, statuses) for members in folded.values())
     number = {path: index for index, node in enumerate(nodes) for path in node.paths}
-    users: defaultdict[str, set[int]] = defaultdict(set)
-    order: dict[Order, None] = {}
+    clients: defaultdict[str, set[int]] = defaultdict(set)
+    dependencies: dict[Dependency, None] = {}
     for members in folded.values():
         for process in members:
             for service in process.get("connects") or ():
-                users[service].add(number[process["path"]])
+                clients[service].add(number[process["path"]])
             for wait in process.get("waits_for") or ():
                 if wait["path"] in number:
-                    order[Order(number[process["path"]], number[wait["path"]], wait["condition"])] = None
+                    waits, on = number[process["path"]], number[wait["path"]]
+                    dependencies[Dependency(waits, on, wait["condition"])] = None
     return Graph(
         name,
         backend,
@@ -144,17 +145,17 @@ def build(
                 service["name"],
                 int(service["port"]),
                 number[service["path"]],
-                tuple(sorted(users[service["name"]])),
+                tuple(sorted(clients[service["name"]])),
                 bool(service["exposed"]),
             )
             for service in services
             if service["path"] in number
         ),
-        tuple(order),
+        tuple(dependencies),
     )
 
 
-def _alike(process: Mapping[str, Any]) -> tuple[object, ...]:
+def _fold_key(process: Mapping[str, Any]) -> tuple[object, ...]:
     """Return a key for processes that differ only in the numbers at the ends of their names.
 
     Equal workers have the same key, although only the first of them binds their rendezvous service.
@@ -170,7 +171,7 @@ def _alike(process: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _stem(name: str) -> tuple[str, bool]:
     match = _NUMBERED.fullmatch(name)
-    assert match is not None, "every text ends with digits or none"
+    assert match is not None, "the pattern matches every name"
     return match[1], bool(match[2])
 
 
@@ -217,7 +218,7 @@ _COLOURS: dict[Health, tuple[str, str]] = {
 }
 # The lines of services, in turn.
 _LINES = ("#2f6fb0", "#8e5fb5", "#c26a1b", "#2b8a86", "#a8415f", "#6b7d1e")
-_ORDER, _THREAD = "#888888", "#9aa5b1"
+_DEPENDENCY_COLOUR, _LINK_COLOUR = "#888888", "#9aa5b1"
 _LETTER, _SMALL = 8.0, 7.0
 _ROW, _BOX, _TITLE, _GAP, _PITCH, _EDGE = 44, 34, 22, 14, 30, 16
 _DEADLINE = 60
@@ -240,7 +241,7 @@ def mermaid(graph: Graph) -> str:
     for number, service in enumerate(graph.services):
         if not service.connects:
             lines.append(f'  s{number}(["{service.label}"]) --> p{service.binds}')
-    lines += [f'  p{order.waits} -. "after ({order.condition})" .-> p{order.on}' for order in graph.order]
+    lines += [f'  p{wait.waits} -. "after ({wait.condition})" .-> p{wait.on}' for wait in graph.order]
     for health, (fill, line) in _COLOURS.items():
         if names := [f"p{i}" for i, node in enumerate(graph.nodes) if node.health == health]:
             lines.append(f"  classDef {health} fill:{fill},stroke:{line},color:#222")
@@ -273,8 +274,9 @@ def dot(graph: Graph) -> str:
             lines.append(f'  s{number} [label="{service.label}" shape=plaintext style=""]')
             lines.append(f"  s{number} -> p{service.binds}")
     lines += [
-        f'  p{order.waits} -> p{order.on} [label="after ({order.condition})" style=dashed color="{_ORDER}"]'
-        for order in graph.order
+        f'  p{wait.waits} -> p{wait.on} [label="after ({wait.condition})" style=dashed'
+        f' color="{_DEPENDENCY_COLOUR}"]'
+        for wait in graph.order
     ]
     return "\n".join([*lines, "}"])
 
@@ -287,8 +289,8 @@ def _arrows(graph: Graph) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the node that connects, the node that binds, and the services between them."""
     labels: dict[tuple[int, int], list[str]] = {}
     for service in graph.services:
-        for user in service.connects:
-            labels.setdefault((user, service.binds), []).append(service.label)
+        for client in service.connects:
+            labels.setdefault((client, service.binds), []).append(service.label)
     for (source, target), label in labels.items():
         yield source, target, label
 
@@ -329,16 +331,22 @@ def _graphviz(command: list[str], text: str) -> bytes:
 
 
 def svg(graph: Graph) -> str:
-    """Return a picture of processes as rows and services as columns.
+    """Return an SVG with a row for each process, and a column for each service and each dependency.
 
-    An arrow leads from the column of a service to the process that binds it; a line leads to the column from
-    each process that connects, and a dot joins them.
+    An arrow leads from the column to the process that binds the service, or on which others depend. A line
+    leads to the column from each process that connects or waits; a dot marks where they meet.
     """
     columns = [
         *((s.label, s.binds, s.connects, _LINES[i % len(_LINES)], "") for i, s in enumerate(graph.services)),
         *(
-            (f"after ({o.condition})", o.on, (o.waits,), _ORDER, ' stroke-dasharray="5 4"')
-            for o in graph.order
+            (
+                f"after ({wait.condition})",
+                wait.on,
+                (wait.waits,),
+                _DEPENDENCY_COLOUR,
+                ' stroke-dasharray="5 4"',
+            )
+            for wait in graph.order
         ),
     ]
     head = 20 + max((len(label) for label, *_ in columns), default=0) * _SMALL * 0.72
@@ -355,7 +363,7 @@ def svg(graph: Graph) -> str:
         '<rect width="100%" height="100%" rx="8" fill="#ffffff"/>',
         f'<text x="{_EDGE}" y="28" font-size="17" font-weight="bold" fill="#222">{escape(graph.name)}</text>',
     ]
-    thread = f'stroke="{_THREAD}" stroke-width="1.5"'
+    link = f'stroke="{_LINK_COLOUR}" stroke-width="1.5"'
     across, dots = list[str](), list[str]()
     for group, top, end in frames:
         parts.append(
@@ -363,20 +371,20 @@ def svg(graph: Graph) -> str:
             ' fill="none" stroke="#bbbbbb"/>'
             f'<text x="{left}" y="{top + 16:.0f}" font-size="12" fill="#666">{escape(group)}</text>'
         )
-    for number, (label, binds, users, colour, dash) in enumerate(columns):
+    for number, (label, binds, clients, colour, dash) in enumerate(columns):
         x = first + _PITCH * number
-        # The upper line of a row is of the services that it binds, the lower one of those it connects to.
-        bound, used = tops[binds] + 11, [tops[user] + 23 for user in users]
+        # The upper line of a row goes to the services that its process binds, the lower one to the others.
+        bound, used = tops[binds] + 11, [tops[client] + 23 for client in clients]
         parts.append(
             f'<text transform="translate({x + 4:.0f},{head - 6:.0f}) rotate(-45)" font-size="12"'
             f' fill="{colour}">{escape(label)}</text>'
             f'<path d="M{x:.0f},{head:.0f} V{max([bound, *used]):.0f}" stroke="{colour}"{dash}'
             ' stroke-width="2"/>'
         )
-        across += [f'<path d="M{x:.0f},{y:.0f} H{left + width:.0f}" {thread}/>' for y in used]
+        across += [f'<path d="M{x:.0f},{y:.0f} H{left + width:.0f}" {link}/>' for y in used]
         across.append(
-            f'<path d="M{x:.0f},{bound:.0f} H{left + width + 9:.0f}" {thread}/>'
-            f'<path d="M{left + width + 1:.0f},{bound:.0f} l9,-4.5 v9 z" fill="{_THREAD}"/>'
+            f'<path d="M{x:.0f},{bound:.0f} H{left + width + 9:.0f}" {link}/>'
+            f'<path d="M{left + width + 1:.0f},{bound:.0f} l9,-4.5 v9 z" fill="{_LINK_COLOUR}"/>'
         )
         dots += [f'<circle cx="{x:.0f}" cy="{y:.0f}" r="4.5" fill="{colour}"/>' for y in (bound, *used)]
     parts = [*parts, *across, *dots]

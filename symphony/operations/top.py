@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Edge:
-    """A service and its users.
+    """A service, the process that binds it and its clients.
 
     Attributes:
         binds: The process that binds it.
@@ -45,7 +45,7 @@ class Edge:
         listens: Whether that process listens; None on other machines.
         connected: The processes that have a connection to it now; empty on other machines.
         seconds: The time that the last check took to connect; None without a check.
-        trouble: The reason why the processes that connect get no answer.
+        trouble: The reason why the clients get no answer.
         since: When the trouble began, in seconds since the epoch; None if it began before the first look.
     """
 
@@ -103,7 +103,7 @@ class View:
         }
 
 
-class Looker:
+class Sampler:
     """Takes snapshots of an experiment."""
 
     def __init__(self, stack: stacks.Stack) -> None:
@@ -111,7 +111,7 @@ class Looker:
         self._version = store.version(stack.name)
         self._use(stack)
 
-    def look(self, last_lines_of: Collection[str] | None = ()) -> View:
+    def sample(self, last_lines_of: Collection[str] | None = ()) -> View:
         """Return a snapshot of the experiment, with the last line of some processes, or of all for None."""
         try:
             self._read_again()
@@ -217,12 +217,12 @@ def _connect(edge: Edge) -> Edge:
 
 
 def _edges(stack: stacks.Stack, declared: Iterable[Mapping[str, Any]]) -> list[Edge]:
-    users: dict[str, list[str]] = {}
+    clients: dict[str, list[str]] = {}
     for row in declared:
         for name in row.get("connects") or ():
-            users.setdefault(name, []).append(row["path"])
+            clients.setdefault(name, []).append(row["path"])
     binders = {service["name"]: service["path"] for service in stacks.services(stack)}
     return [
-        Edge(name, address, binders[name], tuple(users.get(name, ())))
+        Edge(name, address, binders[name], tuple(clients.get(name, ())))
         for name, address in stacks.addresses(stack).items()
     ]

@@ -242,8 +242,8 @@ def test_service_cells_show_connections_and_response_time_or_readiness() -> None
     assert dict(zip(SERVICES, edge_cells(fast), strict=True)) == {
         "service": "replay",
         "port": "7001",
-        "from": "learner",
-        "to": "agents/0..3",
+        "bound by": "learner",
+        "clients": "agents/0..3",
         "connected": "4/4",
         "answers": "in 0.2 ms",
     }

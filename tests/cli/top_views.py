@@ -16,7 +16,7 @@ _SINCE = 3 * 3600 + 12 * 60 + 5
 
 
 def view(agents: int = 4) -> View:
-    """Return the view of a reinforcement learning experiment, as a Looker returns it."""
+    """Return the view of a reinforcement learning experiment, as a Sampler returns it."""
     now = time.time()
     names = [f"agents/{number}" for number in range(agents)]
     rows = [
@@ -98,7 +98,7 @@ class Scripted:
     def __init__(self, first: View) -> None:
         self.view, self.asked = first, list[Sequence[str]]()
 
-    def look(self, last_lines_of: Sequence[str]) -> View:
+    def sample(self, last_lines_of: Sequence[str]) -> View:
         self.asked.append(last_lines_of)
         return replace(self.view)
 

@@ -117,7 +117,7 @@ with Experiment() as e:
 
 CONNECTS = """
 from symphony.operations import stacks, top
-looker = top.Looker(stacks.find("rl"))
-looker.look()
-print(looker.check(), 0 < looker.look().edges[0].seconds < 1)
+sampler = top.Sampler(stacks.find("rl"))
+sampler.sample()
+print(sampler.check(), 0 < sampler.sample().edges[0].seconds < 1)
 """
