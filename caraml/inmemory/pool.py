@@ -15,8 +15,8 @@ A value that is written into a buffer of the pool is not copied at all:
 ...     float(array.sum())
 262144.0
 
-**Promise.** A name (bytes, to send over any socket) is good for one `get`; every later one raises, also when
-the memory holds another value by then. The memory is reused when the reader has dropped its last array, or
+**Guarantee.** A name (bytes, to send over any socket) is good for one `get`; later ones raise, also when the
+memory holds another value by then. The memory is reused when the reader has dropped its last array, or
 has died. If a name is never read, `forget` frees its memory. Values under 64 KiB, and those that do not fit
 into `max_bytes` or into memory, are in the name itself: that is slower, and such a name can be read again.
 The memory of a pool ends with its process. Names open only memory that a pool of this user created and that

@@ -12,7 +12,7 @@
 [(0, 0), (1, 2), (2, 4), (3, 6), (4, 8)]
 >>> server.close()
 
-**Promise.** The handler is called once for every request, in no particular order. A worker that dies is
+**Guarantee.** The handler is called once for every request, in no particular order. A worker that dies is
 replaced and its requests are sent again, so the server may serve a request twice. A reply that does not fit
 into the pool comes through the worker's pipe.
 """
@@ -192,7 +192,7 @@ class DataFetcher(threading.Thread):
             self.failures.append((task.request, failure))
 
     def _handle_worker_end(self, pipe: Connection) -> None:
-        """Repeat the request of a worker's thread that ended; replace the worker after its last one."""
+        """Repeat the request that this pipe's thread had; replace the worker after the last of its pipes."""
         worker = self._workers.pop(pipe)
         pipe.close()
         if (task := self._fetching.pop(pipe, None)) is not None:
@@ -233,7 +233,7 @@ class DataFetcher(threading.Thread):
             thread.join()
 
     def _fetch_all(self, pipe: Connection) -> None:
-        """Answer the requests of a pipe with replies of the server, until it sends None.
+        """Answer the requests of a pipe with replies of the server, until the parent sends None.
 
         On an error the process ends, and the parent sends its requests to another worker. Reading the pipe
         has no deadline, since the parent's handler may take long; `end_with_parent` ends an orphaned worker.

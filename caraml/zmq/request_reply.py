@@ -10,7 +10,7 @@ Traceback (most recent call last):
 caraml.errors.RemoteError: ...: the server could not answer: KeyError: 'x'
 >>> client.close(); server.close()
 
-**Promise.** `request` returns the answer to this very request, or raises: an answer that arrives after its
+**Guarantee.** `request` returns the answer to this very request, or raises: an answer that arrives after its
 deadline is never taken for that of the next request. A request that timed out may have been served, and
 repeating it may serve it twice. The client can be used again after every error.
 """

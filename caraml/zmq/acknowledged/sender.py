@@ -11,7 +11,7 @@
 True
 >>> receiver.close()
 
-**Promise.** The sender keeps every message until a receiver has acknowledged it, and repeats it when a
+**Guarantee.** The sender keeps every message until a receiver has acknowledged it, and repeats it when a
 connection or a receiver is lost. A receiver that lives gets messages in order and exactly once; when one
 dies, another gets its unfinished messages (`receiver.redelivered` is True then, and `receiver.identifier` the
 same). `send` returns before the acknowledgement; up to `window` messages may be unacknowledged. `flush` waits

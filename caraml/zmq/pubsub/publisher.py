@@ -9,7 +9,7 @@
 (0.5, b'loss')
 >>> publisher.close(); subscriber.close()
 
-**Promise.** Subscribers get, in order, the messages that are published after their subscription arrived
+**Guarantee.** Subscribers get, in order, the messages that are published after their subscription arrived
 (`wait_subscribers`), as long as they keep up. The publisher queues at most `budget_bytes` for each subscriber
 (or twice that, when messages become much larger than before); `policy` says what happens then:
 
