@@ -18,7 +18,8 @@ from symphony.placement.machines import GIB, MIB
 POOL_LABEL = "cloud.google.com/gke-nodepool"
 GPU_LABEL = "cloud.google.com/gke-accelerator"
 SPOT_LABEL = "cloud.google.com/gke-spot"
-GPU_TAINT = "nvidia.com/gpu"
+# GKE taints nodes with GPUs, with a key that is the name of the resource.
+GPU_RESOURCE = GPU_TAINT = "nvidia.com/gpu"
 # A taint's effect as Google names it -> as Kubernetes names it.
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
 # (amount, reserved fraction), from cloud.google.com/kubernetes-engine/docs/concepts/plan-node-sizes

@@ -27,9 +27,11 @@ from symphony.backends.kubernetes.exec import (
 )
 from symphony.errors import SymphonyError, UserError
 
+# The exit code of the scripts for a mistake of the user, such as a wrong path.
 _MISTAKE = 65
+# How many of the last bytes of the error output are kept.
 _LONGEST = 2000
-# A word on standard output stops the sender. Data on its way is still read, because a broken connection would
+# A word on standard output stops the sender. Data in flight is still read, because a broken connection would
 # lose the reason.
 _RECEIVE = (
     f'fail() {{ echo "$1" >&2; stop {_MISTAKE}; }}'
@@ -57,7 +59,7 @@ _SEND = (
 if [ -d "$1" ]; then cd "$1" && tar -cf - .
 else cd "${1%/*}/" && tar -chf - "./${1##*/}"
 fi || exit
-# Kubernetes discards output on its way when a command ends, and reports success. So this command ends only
+# Kubernetes discards output in flight when a command ends, and reports success. So this command ends only
 # when the other end has received everything and closes the input.
 read -r _ || :
 """
@@ -147,7 +149,10 @@ class _RemoteCommand:
 
     @contextmanager
     def listening(self) -> Generator[None]:
-        """Read the output while the block sends, then to its end; sending fails after that end."""
+        """Read the output in a thread while the block sends, and wait for its end after the block.
+
+        From the first output on, `send` raises _Stopped; after its end, ConnectionError.
+        """
 
         def listen() -> None:
             with suppress(SymphonyError):

@@ -124,11 +124,11 @@ def _jobs(client: Client, namespace: str) -> list[Body]:
 
 def active_jobs(client: Client, namespace: str) -> dict[str, Body]:
     """Return symphony's Jobs that may create another pod, by name."""
-    jobs = unfailed_jobs(client, namespace)
+    jobs = jobs_not_failed(client, namespace)
     return {name: job for name, job in jobs.items() if not workloads.completion(job)}
 
 
-def unfailed_jobs(client: Client, namespace: str) -> dict[str, Body]:
+def jobs_not_failed(client: Client, namespace: str) -> dict[str, Body]:
     """Return symphony's Jobs that have not failed, by name; some may be complete."""
     jobs = _uncontrolled(_jobs(client, namespace))
     return {name: job for name, job in jobs.items() if not workloads.has_failed(job)}
@@ -286,10 +286,11 @@ def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
     while (body := client.find(path)) and body["metadata"]["uid"] == uid:
         patience = GONE_DEADLINE + max(grace, _grace(body))
         if time.monotonic() - began > patience:
-            name = body["metadata"]["name"]
+            name, blockers = body["metadata"]["name"], _blockers(body)
+            step = "Remove what blocks its deletion" if blockers else "Read `kubectl describe` of it"
             raise SymphonyError(
-                f"{name} still exists after {patience:.0f} s{_blockers(body)}",
-                remedy="Remove what blocks its deletion, and run the same command again",
+                f"{name} still exists after {patience:.0f} s{blockers}",
+                remedy=f"{step}, and run the same command again",
             )
         time.sleep(0.2)
 

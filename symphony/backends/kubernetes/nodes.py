@@ -13,7 +13,7 @@ from dataclasses import replace
 from symphony.backends.kubernetes.api.client import Client, Forbidden, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX, annotation
-from symphony.placement.pool import GPU_LABEL, GPU_TAINT, POOL_LABEL, SPOT_LABEL, Amounts, Pool, Taint
+from symphony.placement.pool import GPU_LABEL, GPU_RESOURCE, POOL_LABEL, SPOT_LABEL, Amounts, Pool, Taint
 from symphony.placement.quantities import amount
 
 # The cluster's own namespaces, whose pods use part of every node.
@@ -31,7 +31,7 @@ _KINDS = ("cpu", "memory", "gpus")
 
 
 def read_pools(client: Client) -> tuple[Pool, ...]:
-    """Return the pools, each with the least cpu, memory and GPUs that a machine of it leaves for experiments.
+    """Return the pools, each with the cpu, memory and GPUs that each of its nodes has free for experiments.
 
     The maximum size of a pool is unknown. The result is empty if the user may not list nodes.
     """
@@ -83,13 +83,13 @@ def _amounts(resources: Values) -> Amounts:
     return Amounts(
         _thousandths(resources.get("cpu")),
         _integer(resources.get("memory")),
-        _integer(resources.get(GPU_TAINT)),
+        _integer(resources.get(GPU_RESOURCE)),
         _integer(resources.get("pods")),
     )
 
 
 def _claimed(client: Client) -> dict[str, Amounts]:
-    """Return node -> the requests of the cluster's own pods on it."""
+    """Return the requests of the cluster's own pods, by their node."""
     pods = [pod for namespace in _SYSTEM for pod in client.items(path_of("pods", namespace))]
     return _requested_on(pod for pod in pods if text(pod, "status", "phase") not in _ENDED)
 
@@ -204,4 +204,4 @@ def _at_most(kind: str, free: int) -> str:
     """Return `cpu <= 1.8` or `memory <= 12.5Gi`, rounded down so that it fits."""
     if kind == "memory":
         return f"memory <= {free * 10 // 2**30 / 10:g}Gi" if free >= 2**30 else f"memory <= {free // 2**20}Mi"
-    return f"cpu <= {free // 100 / 10:g}" if kind == "cpu" else f"{GPU_TAINT} <= {free}"
+    return f"cpu <= {free // 100 / 10:g}" if kind == "cpu" else f"{GPU_RESOURCE} <= {free}"

@@ -49,7 +49,7 @@ _RECORDED_KINDS = {
     "kubernetes:core/v1:ConfigMap": "configmaps",
     "kubernetes:core/v1:Secret": "secrets",
 }
-# The end of the URN of the provider that expand registers: the program may have other providers.
+# The end of the URN of the provider that `expand()` registers: the program may have other providers.
 _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
 
 
@@ -71,7 +71,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             connection |= {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
             }
-        elif resource.type == SERVICE_TYPE and (balanced_by := reasons.balanced(resource.inputs)):
+        elif resource.type == SERVICE_TYPE and (balanced_by := reasons.load_balanced_pod(resource.inputs)):
             balanced.setdefault(balanced_by[0], []).append(balanced_by[1])
         elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "name")
@@ -89,8 +89,10 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
         facts["waits_for"] = [wait for path in in_pod for wait in waits.get(path, ())]
         facts["supervisor"] = supervisor_name
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
-    unmade = tuple(path for path in declared if path not in processes)
-    return Recorded(owner, namespace, processes, connection=connection, objects=objects, unmade=unmade)
+    not_created = tuple(path for path in declared if path not in processes)
+    return Recorded(
+        owner, namespace, processes, connection=connection, objects=objects, not_created=not_created
+    )
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | SymphonyError]:
@@ -101,7 +103,7 @@ def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus] | Symphon
 
 
 def restart_reasons(recorded: Recorded) -> dict[str, str]:
-    """Return path -> why the next `up` restarts a process although its settings did not change."""
+    """Return why the next `up` restarts processes whose settings did not change, by their paths."""
     client = client_for(recorded)
     pods = pods_of(client, recorded.physical_name)
     job_statuses = _job_statuses(client, recorded, pods)
@@ -159,12 +161,12 @@ def watch(
     pod_names = {str(facts["pod_name"]) for facts in recorded.processes.values()}
     supervisors = {str(facts.get("supervisor", "")) for facts in recorded.processes.values()} - {""}
     names = pod_names | supervisors
-    reported.late = _late(recorded)
+    reported.late = _behind_completions(recorded)
     return watching.watch(client, recorded.physical_name, names, look, reported, patience, limit)
 
 
-def _late(recorded: Recorded) -> set[str]:
-    """Return the pods that wait, directly or indirectly, for the end of a computation."""
+def _behind_completions(recorded: Recorded) -> set[str]:
+    """Return the pods that wait, directly or indirectly, until another process completes or ends."""
     late: set[str] = set()
     while True:
         more = {
@@ -180,7 +182,7 @@ def _late(recorded: Recorded) -> set[str]:
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-    """Return the steps of a process to its state, up to the first failed step."""
+    """Return the chain of steps that led a process to its state, up to the first failed step."""
     # Imported here: only `why` needs it.
     from symphony.backends.kubernetes.why import read_chain
 
@@ -188,7 +190,7 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 
 
 def usage(recorded: Recorded) -> Mapping[str, Usage]:
-    """Return path -> the resources that the container uses, from the metrics API; empty without that API."""
+    """Return what each process uses, by its path, from the metrics API; empty without that API."""
     try:
         with short_timeouts():
             path = f"{METRICS_API}/namespaces/{quote(recorded.physical_name)}/pods"
@@ -223,7 +225,11 @@ def connection_settings(settings: Mapping[str, Any], folder: Path) -> dict[str, 
 def ensure_same_location(
     recorded: Recorded, name: str, connection: Mapping[str, str] | None = None
 ) -> Recorded:
-    """Raise UserError if the recorded context now means another cluster, or the user switched contexts."""
+    """Return the record with the connection to use.
+
+    Raises:
+        UserError: The recorded context now means another cluster, or the user switched contexts.
+    """
     return identity.ensure_same_location(recorded, name, connection)
 
 
@@ -348,11 +354,11 @@ def _with_attempts(
 
 def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
     """Return the processes whose pods were never created; the cluster is asked only if there are any."""
-    if not recorded.unmade:
+    if not recorded.not_created:
         return []
     rules = reasons.admission_rules(client, recorded.physical_name)
     why = f"not created: {'; '.join(rules) or reasons.UNKNOWN}"
-    return [ProcessStatus(path, "lost", ready=False, why=why) for path in recorded.unmade]
+    return [ProcessStatus(path, "lost", ready=False, why=why) for path in recorded.not_created]
 
 
 def _pending(client: Client, recorded: Recorded) -> Collection[str]:

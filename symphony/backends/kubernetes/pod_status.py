@@ -34,8 +34,8 @@ NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContain
 _HOPELESS = (*NO_IMAGE, *NOT_STARTED, "CrashLoopBackOff")
 # Events that show why the containers of a scheduled pod do not start, and events that come after those.
 _UNMOUNTED = ("FailedMount", "FailedAttachVolume")
-UNWELL = ("FailedCreatePodSandBox", "NetworkNotReady")
-_PAST_IT = ("Pulling", "Pulled", "Created", "Started")
+SANDBOX_FAILURES = ("FailedCreatePodSandBox", "NetworkNotReady")
+_PROGRESS = ("Pulling", "Pulled", "Created", "Started")
 
 # (state, reason, since)
 _Condition = tuple[State, str, float | None]
@@ -46,7 +46,7 @@ def status(
 ) -> ProcessStatus:
     """Return the status of the process in a container; pod None: the pod no longer exists.
 
-    events: the name of a pod -> its last event that shows why it does not run.
+    events: the last event that shows why a pod does not run, by the name of the pod.
     """
     if pod is None:
         return ProcessStatus(path, "lost", ready=False, why="its pod no longer exists")
@@ -54,7 +54,7 @@ def status(
     ended, last = mapping(own, "state", "terminated"), mapping(own, "lastState", "terminated")
     restarts = int(own.get("restartCount") or 0)
     condition = _condition(pod, container, own, (events or {}).get(text(pod, "metadata", "name"), ""))
-    state, why, since = (None if _ended_before(pod, ended) else _held(pod)) or condition
+    state, why, since = (None if _ended_before(pod, ended) else _supervised(pod)) or condition
     lines = _lines(ended or last) if state in ("failed", "waiting") else []
     return ProcessStatus(
         path=path,
@@ -131,13 +131,14 @@ def trouble(events: Iterable[Values]) -> Values:
 
     Events stay for an hour, so trouble counts only until the pod has come further.
     """
-    known = [event for event in events if text(event, "reason") in (*_UNMOUNTED, *UNWELL, *_PAST_IT)]
-    last = max(known, key=lambda event: (event_time(event) or 0.0, _is_past_it(event)), default=_NOTHING)
-    return _NOTHING if _is_past_it(last) else last
+    reasons = (*_UNMOUNTED, *SANDBOX_FAILURES, *_PROGRESS)
+    known = [event for event in events if text(event, "reason") in reasons]
+    last = max(known, key=lambda event: (event_time(event) or 0.0, _shows_progress(event)), default=_NOTHING)
+    return _NOTHING if _shows_progress(last) else last
 
 
-def _is_past_it(event: Values) -> bool:
-    return text(event, "reason") in _PAST_IT
+def _shows_progress(event: Values) -> bool:
+    return text(event, "reason") in _PROGRESS
 
 
 def event_time(event: Values) -> float | None:
@@ -169,7 +170,7 @@ def epoch(moment: object) -> float | None:
         return None
 
 
-def _held(pod: Values) -> _Condition | None:
+def _supervised(pod: Values) -> _Condition | None:
     """Return the condition of a pod that the supervisor gates or has stopped; None for other pods."""
     why, made = partial(supervisor.note, pod), epoch(text(pod, "metadata", "creationTimestamp"))
     if text(pod, "metadata", "deletionTimestamp"):
@@ -193,7 +194,7 @@ def _ended_before(pod: Values, ended: Values) -> bool:
 
 
 def _stopped(why: str, since: float | None) -> _Condition:
-    """Return the condition of a pod that its experiment stopped; completed if the primaries completed."""
+    """Return the condition of a pod that its experiment stopped: completed if the primary processes were."""
     if why == supervisor.COMPLETED:
         return "completed", f"stopped: {why}", since
     return "stopped", why, since
@@ -272,17 +273,17 @@ def _why_waiting(pod: Values, name: str, own: Values, event: str) -> str:
         return unscheduled
     waiting = mapping(own, "state", "waiting")
     if waiting.get("reason") in _HOPELESS:
-        return _waits_for(pod, name, own)
+        return _hopeless_reason(pod, name, own)
     for init in listing(pod, "status", "initContainerStatuses"):
         if mapping(init, "state", "waiting").get("reason") in _HOPELESS:
-            return f"{init['name']}: {_waits_for(pod, str(init['name']), init)}"
+            return f"{init['name']}: {_hopeless_reason(pod, str(init['name']), init)}"
     if not waiting:
         return "not started yet" if text(pod, "spec", "nodeName") else "not scheduled yet"
     reason = text(waiting, "reason") or "waiting"
     return f"{reason}: {event}" if event else reason
 
 
-def _waits_for(pod: Values, name: str, own: Values) -> str:
+def _hopeless_reason(pod: Values, name: str, own: Values) -> str:
     """Return the reason of a container with trouble that waiting does not cure."""
     waiting = mapping(own, "state", "waiting")
     if waiting["reason"] == "CrashLoopBackOff":

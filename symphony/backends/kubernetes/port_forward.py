@@ -163,7 +163,7 @@ class _Forwarding:
     def _deliver(
         self, connection: Channels, client_socket: socket.socket, delivered: threading.Event
     ) -> None:
-        """Forward the data of the pod. The first message of each stream only repeats the port."""
+        """Forward data from the pod to the client. The first message of each stream only repeats the port."""
         seen: set[int] = set()
         try:
             for channel, data in connection:
@@ -188,7 +188,7 @@ def _reason(error: bytes) -> str:
 
 
 def _pump(client_socket: socket.socket, connection: Channels, delivered: threading.Event) -> None:
-    """Forward the data for the pod.
+    """Forward data from the client to the pod.
 
     The protocol cannot close one direction, nor show whether a client that has sent everything is gone or
     waits for an answer; so the connection stays open until the answers stop.

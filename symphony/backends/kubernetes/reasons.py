@@ -17,7 +17,7 @@ PENDING = "its LoadBalancer has no address yet"
 UNKNOWN = "the last `up` stopped before creating it, or the cluster refused it"
 _BOUNDS = {"max": "at most", "min": "at least", "maxLimitRequestRatio": "a limit/request ratio of at most"}
 _PAGE = 500
-# The beginning of the message of a refused pod of a Job, whose name changes with each try.
+# The beginning of the message about a refused pod of a Job; the pod's name in it changes with each try.
 _REFUSED = re.compile(
     r'(?:\(combined from similar events\): )?Error creating: (?:pods "[^"]*" is forbidden: )?'
 )
@@ -27,15 +27,15 @@ JobStatus = tuple[State, str, float | None]
 
 
 def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict[str, str]:
-    """Return the name of a pod -> why its containers do not start, if only events show that."""
+    """Return why the containers of pods do not start, by the pods' names, where only events show that."""
     # By uid: an older pod of the same name may have left events.
     events: dict[str, list[Values]] = {
         text(pod, "metadata", "uid"): [] for pod in pods if pod_status.needs_events(pod)
     }
     if not events:
         return {}
-    for kind in ("Warning", "Normal"):
-        for event in _events(client, namespace, workloads.POD, kind):
+    for event_type in ("Warning", "Normal"):
+        for event in _events(client, namespace, workloads.POD, event_type):
             if (uid := text(event, "involvedObject", "uid")) in events:
                 events[uid].append(event)
         # The many events of type Normal are read only if there is trouble.
@@ -45,10 +45,10 @@ def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict
     return {text(event, "involvedObject", "name"): _reason_of(event) for event in troubles}
 
 
-def _events(client: Client, namespace: str, kind: str, type_: str) -> list[Values]:
+def _events(client: Client, namespace: str, kind: str, event_type: str) -> list[Values]:
     """Return all events of a type about objects of a kind; empty if the user may not list events."""
     query: dict[str, str | int] = {
-        "fieldSelector": f"involvedObject.kind={kind},type={type_}",
+        "fieldSelector": f"involvedObject.kind={kind},type={event_type}",
         "limit": _PAGE,
     }
     events: list[Values] = []
@@ -80,7 +80,7 @@ def job_statuses(
     Args:
         client: The cluster.
         namespace: The namespace of the experiment.
-        kinds: The controller of a pod, by the pod's name in the plan.
+        kinds: The kind of each pod's controller, by the pod's name in the plan.
         pods: The existing pods, by their names in the plan.
     """
     missing = {
@@ -93,7 +93,7 @@ def job_statuses(
     now = inventory.server_time(client)
     # A Job creates no other pod while a deleted pod does not end, for instance on a dead machine.
     overdue = {name for name in missing if name in pods and inventory.is_overdue(pods[name], now)}
-    jobs = inventory.unfailed_jobs(client, namespace)
+    jobs = inventory.jobs_not_failed(client, namespace)
     ends = {name: workloads.completion(jobs[name]) for name in missing if name in jobs}
     making = {name for name, end in ends.items() if not end and name not in overdue}
     # By uid: an earlier Job of the same name may have left events.
@@ -109,7 +109,7 @@ def job_statuses(
 
 
 def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
-    """Return the uid of a Job -> the newest warning about it."""
+    """Return the newest warning about each Job, by the Job's uid."""
     events = _events(client, namespace, workloads.JOB, "Warning")
     events.sort(key=lambda event: pod_status.event_time(event) or 0.0)
     return {
@@ -121,7 +121,7 @@ def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
 
 
 def admission_rules(client: Client, namespace: str) -> list[str]:
-    """Return the rules that may refuse pods: exhausted quotas, else all quotas, and all limit ranges."""
+    """Return the rules that may refuse pods: limit ranges, and the exhausted quotas, else all quotas."""
     quotas = [
         (f"quota {text(quota, 'metadata', 'name')}: {kind} {used} of {hard}", used == hard)
         for quota in _items(client, namespace, "resourcequotas")
@@ -153,7 +153,7 @@ def _items(client: Client, namespace: str, kind: str) -> list[Values]:
     return []
 
 
-def balanced(inputs: Values) -> tuple[str, str] | None:
+def load_balanced_pod(inputs: Values) -> tuple[str, str] | None:
     """Return (pod, name) of a recorded Service with a load balancer; None for other Services."""
     if text(inputs, "spec", "type") != LOAD_BALANCER:
         return None

@@ -38,7 +38,7 @@ class Reported:
 
     events:     the name of a pod -> why it does not run, according to its events.
     finished:   the names in the plan of pods whose Jobs are complete; they need not exist.
-    late:       pods that wait for the end of a computation.
+    late:       pods that wait until another process completes or ends.
     pending:    Services that have no external address yet.
     """
 

@@ -276,7 +276,7 @@ def _prepared(facts: Facts, _: str) -> Iterator[Link]:
         remedy = (
             "Create the volume or Secret that it mounts, or make its server reachable; Kubernetes retries"
         )
-        if text(trouble, "reason") in pod_status.UNWELL:
+        if text(trouble, "reason") in pod_status.SANDBOX_FAILURES:
             remedy = "Run `kubectl describe node`: the node has a problem"
         what = f"no: {_event_line(trouble)}"
         yield Link("prepared", what, pod_status.event_time(trouble), True, remedy=remedy)

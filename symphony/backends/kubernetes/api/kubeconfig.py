@@ -1,9 +1,9 @@
 """Reads a kubeconfig as kubectl does: the server, its certificates, and the user's credentials.
 
-The official client reads the chosen entry: certificates, passwords, OIDC, proxies, the account of a pod. This
-module does what the client cannot. With several files, the client uses the last current context, kubectl the
-first. It runs an exec plugin without a deadline, and continues as an anonymous user if the plugin fails. It
-sends the newline of a token file. It does not impersonate, and ignores the user and password of a proxy.
+The official client reads the chosen entry: certificates, passwords, OIDC, proxies, a pod's service account.
+This module does what the client cannot. With several files, kubectl uses the first current-context, the
+client the last. The client also runs exec plugins without a deadline, continues as an anonymous user if one
+fails, sends the newline of a token file, does not impersonate, and ignores the user and password of a proxy.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def _trust(configuration: Any) -> ssl.SSLContext | None:
     if not configuration.host.startswith("https://"):
         return None
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    # As kubectl: Python 3.13 and later refuse authorities without an extension that EKS's lack.
+    # As kubectl: Python 3.13 and later refuse certificates without an Authority Key Identifier, as on EKS.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not configuration.verify_ssl:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -50,11 +50,11 @@ def test_other_providers_of_the_program_do_not_change_the_recorded_cluster(their
         assert result.connection == connection
 
 
-def test_declared_processes_that_were_never_created_are_recorded_as_unmade() -> None:
+def test_declared_processes_that_were_never_created_are_recorded() -> None:
     process = Resource("urn::g/b", "symphony:index:Process", "", "", {}, {}, "")
     result = observe.recorded(OWNER, [OURS, NAMESPACE, process])
     assert result is not None
-    assert result.unmade == ("g/b",)
+    assert result.not_created == ("g/b",)
 
 
 def experiment(sidecar: bool = True) -> Experiment:

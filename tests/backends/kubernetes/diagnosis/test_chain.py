@@ -94,11 +94,11 @@ def test_status_of_a_pod_never_created_names_every_rule_that_may_refuse_it() -> 
         return 200, {"items": {"resourcequotas": [QUOTA], "limitranges": [RANGE]}.get(kind, [])}
 
     with serving(answer) as api:
-        link = why.read_chain(api.client(), Recorded("o", "rl", {}, unmade=("b",)), "b", "rl")[-1]
+        link = why.read_chain(api.client(), Recorded("o", "rl", {}, not_created=("b",)), "b", "rl")[-1]
         # Both may refuse it: the quota is not the only cause.
         assert link.more == ("quota few: pods 1 of 1 used", "limit range small: at most 1 cpu per Container")
         connection = {"kubeconfig": api.kubeconfig()}
-        (statuses,) = observe.statuses([Recorded("o", "rl", {}, connection=connection, unmade=("b",))])
+        (statuses,) = observe.statuses([Recorded("o", "rl", {}, connection=connection, not_created=("b",))])
         assert not isinstance(statuses, Exception)
         assert statuses[0].why.startswith("not created: quota few: pods 1 of 1 used")
 
