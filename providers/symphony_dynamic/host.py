@@ -1,7 +1,9 @@
 """Serves dynamic providers to the engine as `python -m pulumi.dynamic` does, but to this user only.
 
-    python -m symphony_dynamic.host --attached FOLDER   receives its socket from the engine's start.py
-    python -m symphony_dynamic.host ENGINE              prints its port, as a plugin that the engine starts
+    python -m symphony_dynamic.host --attached FOLDER   receives its listener through standard input, and puts
+                                                        its gRPC socket into FOLDER
+    python -m symphony_dynamic.host ENGINE              prints its port; the engine starts it so, as a plugin,
+                                                        with its own address
 
 Pulumi's own host serves every user of the machine, and unpickles their requests. This host recognizes
 symphony's providers by their pickled text and never unpickles them. Dynamic providers of the user's program
@@ -44,6 +46,7 @@ from symphony.errors import SymphonyError
 THREADS = 16
 ENGINE_CHECK_SECONDS = 0.5
 OPTIONS = [(f"grpc.max_{way}_message_length", 400 * 1024 * 1024) for way in ("receive", "send")]
+# The property of each resource that contains its pickled provider.
 PROVIDER = "__provider"
 # The pickled providers of symphony, as the state of every user contains them.
 OWN_PROVIDERS = {
@@ -86,7 +89,7 @@ def _reports_errors(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    """The provider `pulumi-python`: a property of each resource contains its provider."""
+    """The gRPC servicer of the plugin `pulumi-python`; each resource contains its own provider, pickled."""
 
     def __init__(self) -> None:
         self._providers: dict[str, ResourceProvider] = {}
@@ -158,9 +161,9 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def _provider(self, *props: dict[str, Any]) -> ResourceProvider:
-        """Return the provider of the last properties in which it is known."""
+        """Return the provider that the properties contain; of several, the last one that is not unknown."""
         project = os.environ.get("PULUMI_PROJECT", "project")
-        # Settings are per thread.
+        # Pulumi's runtime settings are per thread, and gRPC calls this in any thread of its pool.
         runtime.configure(runtime.Settings(project, stack="stack", organization="organization"))
         pickled: str = next(inputs[PROVIDER] for inputs in reversed(props) if inputs[PROVIDER] != rpc.UNKNOWN)
         with self._lock:
@@ -210,7 +213,7 @@ def main() -> None:
 
 
 def _do_nothing(number: int, frame: object) -> None:
-    """Do nothing: the main thread waits for the number of the signal."""
+    """Do nothing: the signal wakes the main thread through `set_wakeup_fd`, and that ends the process."""
 
 
 def _wait_for_end() -> None:

@@ -1,10 +1,10 @@
 """Runs the processes of one experiment as steps of its job: `python -m symphony_slurm.supervisor FOLDER`.
 
-The batch script of the job starts it, and it carries out what symphony.supervision decides. What is to run
-lies in the folder on the shared disk, and what became of it is written there: the command that asked for it
-has ended. When the supervisor ends, so does the job, and Slurm ends every step. Where it is killed, the batch
-script starts it with the word `again`: it takes up the steps, which ran on, because each srun holds both ends
-of its pipes.
+The batch script of the job starts it, and it carries out what symphony.supervision decides. It reads from a
+folder on the shared disk what to run, and writes there what became of it, because the `symphony` command that
+asked for it has ended. When the supervisor ends, so does the job, and Slurm ends every step. If it is killed,
+the batch script starts it again, with the argument `again`, and it takes over the steps. These have kept
+running, because each srun holds both ends of its pipes.
 """
 
 from __future__ import annotations
@@ -38,9 +38,12 @@ from symphony_tmux import logs, variables
 from symphony_tmux.processes import start as tmux_start
 from symphony_tmux.processes.declared_code import CHANGED
 
-# Seconds between two looks at the folder, and at processes without news; the share of a processor for looks
-# at processes, at most.
-PERIOD, LOOK, PROCESSOR_SHARE = 0.25, 1.0, 0.02
+# Seconds between two reads of the folder.
+PERIOD = 0.25
+# Seconds between two checks of the processes, if no step reports an event.
+LOOK = 1.0
+# The largest share of a processor that these checks take.
+PROCESSOR_SHARE = 0.02
 # Seconds between two reports of the CPU and memory of the steps.
 USAGE = 10.0
 # Seconds that an experiment keeps its nodes, for an edit, after all processes ended and some failed.
@@ -54,11 +57,12 @@ _WHY = {
 }
 # The words of slurmstepd and srun about a step that used too much memory.
 _MEMORY = re.compile(r"oom.kill|out of memory|exceeded.*memory limit", re.IGNORECASE)
-# srun's words about a node that takes no step, and the most tries of a start.
+# srun's message if a node accepts no step, and how often such a start is retried.
 _REFUSED, _MOST_REFUSALS = "Unable to create step", 20
 _SUPERVISE = Path(tmux_start.__file__).with_name("supervise.pl")
-# Run by a node, as a step: prints a port for each PORT, that one if it is free, else (0 for any) one of those
-# from FIRST to LAST, beginning at START and STEP apart.
+# Run on a node, as a step, with the arguments FIRST LAST START STEP PORT...: prints a port for each PORT. It
+# keeps a PORT that is free. Else, and for 0, it takes a free one from FIRST to LAST; the search begins at
+# FIRST + START, in steps of STEP.
 _FREE_PORTS = """
 import socket, sys
 
@@ -83,7 +87,7 @@ for port in kept:
     ports.append(port)
 print(*ports)
 """
-# A step that requests no share runs beside the other steps.
+# The share of steps that run beside those of the processes, and request no resources.
 _NO_SHARE = Share()
 
 
@@ -136,8 +140,8 @@ class Slurm(logs.Outputs):
         self._idle = time.monotonic()
         self._measured = 0.0
 
-    def take_up(self) -> None:
-        """Take up the memory and the steps of a supervisor of this job that was killed."""
+    def take_over(self) -> None:
+        """Take over the saved state and the running steps of a supervisor of this job that was killed."""
         self._state = self._folder.state()
         self._addresses, self._services = self._folder.addresses(), self._folder.services(self._version)
         self._records = self._folder.records()
@@ -180,7 +184,7 @@ class Slurm(logs.Outputs):
             except (OSError, ValueError, SymphonyError, subprocess.SubprocessError) as error:
                 # The disk is full, also for the log, or a node does not answer.
                 with suppress(OSError):
-                    sys.stderr.write(f"{error}; it tries again\n")
+                    sys.stderr.write(f"{error}; the supervisor tries again\n")
                 time.sleep(1)
             self._hear(PERIOD)
         self._end_all()
@@ -671,7 +675,7 @@ def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
 
 
 def _why_told(job: commands.Job | None) -> str:
-    """Return why Slurm ends the job: one that still runs a moment later reached its time limit."""
+    """Return why Slurm ends the job: at its time limit, unlike otherwise, Slurm still shows it as running."""
     is_running = job is not None and job.state == "RUNNING"
     return "it reached its time limit" if is_running else "it was cancelled or preempted"
 
@@ -681,7 +685,7 @@ def _is_srun(process: psutil.Process | None) -> bool:
 
 
 def _as_logged(record: Record, log: Path) -> Record:
-    """Return a record completed with the last begin and the end in the log."""
+    """Return a record with the last start and its end from the log."""
     number, began, end = [(0, 0.0, None), *logs.attempts(log)][-1]
     if number != record.attempt or not began:
         return record
@@ -700,7 +704,7 @@ def _after_its_end(record: Record) -> Record:
 def _trouble(lines: Iterable[str]) -> str:
     """Return Slurm's reason for the end of a step."""
     texts = [line.partition("error: ")[2] for line in lines if "error: " in line]
-    return texts[0] if texts else "its step ended without a word"
+    return texts[0] if texts else "its step ended without an error message"
 
 
 def _out_of_memory(lines: Iterable[str]) -> str:
@@ -729,7 +733,7 @@ def main() -> None:
     placed = {path: record.node for path, record in records.items() if is_again and record.node in names}
     supervisor = Slurm(folder, job, Nodes(components, commands.addresses(configuration, names), placed))
     if is_again:
-        supervisor.take_up()
+        supervisor.take_over()
     supervisor.supervise()
 
 

@@ -47,7 +47,7 @@ def main() -> None:
                 supervisor = Supervisor(tmux, declared) if declared is not None else None
             has_started = supervisor is not None and supervisor.step()
         except (OSError, SymphonyError) as error:
-            sys.stderr.write(f"{error}; it tries again\n")
+            sys.stderr.write(f"{error}; the supervisor tries again\n")
         time.sleep(SHORT_PERIOD if has_started else max(PERIOD, (time.process_time() - cpu_before) / SHARE))
 
 
