@@ -19,7 +19,7 @@ def command(
     dry_run: arguments.DryRun = False,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """Remove the records and logs of old runs, of an experiment or of all. Running runs are kept.
+    """Remove the records and logs of old runs, of an experiment or of all. Runs in progress are kept.
 
     Examples:
         symphony prune

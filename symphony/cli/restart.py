@@ -19,8 +19,8 @@ def command(
 ) -> int:
     """Restart processes of an experiment with their current declarations.
 
-    Other processes stay, and so do addresses whose ports are free. Processes of a group that share a pod
-    restart together.
+    Other processes keep running, and services keep their addresses if the ports are still free. Processes of
+    a group that share a pod restart together.
 
     Examples:
         symphony restart rl learner
@@ -53,7 +53,7 @@ def _run(wanted: Restart, others: int, *, as_json: bool) -> int:
                     screen.show_json({"stack": ended.stack, **end_json(ended)})
                 else:
                     unchanged = f"; {others} unchanged" if others else ""
-                    # Others may have the address of a service that has moved.
+                    # Processes that kept running may use the old address of a service that moved.
                     affected = (status for status in event.statuses if status.ready and status.why)
                     ended = replace(ended, statuses=tuple(dict.fromkeys((*statuses, *affected))))
                     show_end(ended, f"{_counts(statuses)} in {event.seconds:.1f} s{unchanged}.")

@@ -13,7 +13,7 @@ _WILDCARDS = frozenset("*?[")
 
 
 def files_of(entry: str, folder: str, cache: DigestCache) -> dict[str, str]:
-    """Return the digest of every matching file; folder: the project's, to which the names are relative.
+    """Return the digest of every matching file; an entry is relative to `folder`, the project folder.
 
     Raises:
         OSError, RuntimeError, ValueError: A file cannot be read, or `~user` names an unknown user.

@@ -339,14 +339,8 @@ def svg(graph: Graph) -> str:
     columns = [
         *((s.label, s.binds, s.connects, _LINES[i % len(_LINES)], "") for i, s in enumerate(graph.services)),
         *(
-            (
-                f"after ({wait.condition})",
-                wait.on,
-                (wait.waits,),
-                _DEPENDENCY_COLOUR,
-                ' stroke-dasharray="5 4"',
-            )
-            for wait in graph.order
+            (f"after ({w.condition})", w.on, (w.waits,), _DEPENDENCY_COLOUR, ' stroke-dasharray="5 4"')
+            for w in graph.order
         ),
     ]
     head = 20 + max((len(label) for label, *_ in columns), default=0) * _SMALL * 0.72

@@ -1,7 +1,8 @@
 """Settings: the fields of a spec that users set, with their converters and defaults.
 
-To add one, write a field in its class, a line in the options beside that class if it is a keyword, and code
-in each backend that supports it. If only some backends do, add its name to `settings` of their Backend.
+To add one, write a field in its class, and code in each backend that supports it. If `new_process` and its
+like take it as a keyword, add a line to the TypedDict of that class's options. If only some backends support
+it, add its name to `settings` of their Backend.
 """
 
 import dataclasses
@@ -238,7 +239,7 @@ def _wrong(message: str, type: Any, setting: str) -> WrongTypeError:
     if (match := _MISMATCH.fullmatch(message)) is None:
         literals = [part for part in (type, *get_args(type)) if get_origin(part) is Literal]
         choices = ", ".join(str(choice) for literal in literals for choice in get_args(literal))
-        remedy = f"Give one of: {choices}" if choices else "Correct it"
+        remedy = f"Give one of: {choices}" if choices else "Give a value that meets this condition"
         what = message.replace("Invalid enum value", "invalid value")
         return WrongTypeError(f"{setting}: {what}", where=str(caller()), remedy=remedy)
     expected = " or ".join(_WORDS.get(name, name) for name in match["expected"].split(" | "))

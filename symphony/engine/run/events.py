@@ -15,7 +15,7 @@ class Step:
 
     Attributes:
         parent: The urn of its parent.
-        changed: The properties that differ, or those that force a replacement.
+        changed: The properties that force a replacement; if none does, those that differ.
         old, new: Its inputs in the state and in the program; empty if it is not there.
     """
 
@@ -86,7 +86,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report of the program to the command."""
+    """Facts that the user's program reports to the `symphony` command that runs it."""
 
     facts: Mapping[str, Any]
 
