@@ -9,9 +9,9 @@ Loading a pickle runs code that it names. A socket loads one only if its program
 * it came over an ipc path (0600, this user's) and there is no key. Where there is one, ipc is signed as well:
   another user may bind a path in a shared folder first.
 
-Any other pickle is a malformed message: counted and dropped, never loaded. **Between hosts, containers or
-pods every user has another key and refuses the pickles of the others: set CARAML_PICKLE_KEY to the same
-secret for all of them**, or use `keys=`, or 'msgpack'.
+Any other pickle is a malformed message: counted and dropped, never loaded. **Hosts, containers or pods
+without a shared home folder have different key files, and refuse the pickles of the others: set
+CARAML_PICKLE_KEY to the same secret for all of them**, or use `keys=`, or 'msgpack'.
 
 The signature covers the pickle, not the bulk of its arrays (which cannot run anything), and does not stop a
 listener on the network from repeating a message: across hosts use `keys=`.
@@ -97,7 +97,8 @@ def _key_for(address: str) -> bytes | None:
     try:
         return signing_key(address)
     except PickleRefusedError:
-        is_private = address.startswith("ipc://") and not address.startswith("ipc://@")  # that has no mode
+        # An abstract socket, ipc://@NAME, is no file whose mode excludes other users.
+        is_private = address.startswith("ipc://") and not address.startswith("ipc://@")
         if is_private and KEY_VARIABLE not in os.environ:
             return None
         raise

@@ -183,7 +183,8 @@ class _Tree:
         value = self._unpack(body)
         if self._parts_used != len(self._parts):
             raise MalformedMessageError(
-                f"the message has {len(self._parts)} parts after the first, but refers to {self._parts_used}"
+                f"the message is damaged: {len(self._parts)} parts follow the first, which refers to"
+                f" {self._parts_used}"
             )
         return value
 

@@ -93,7 +93,9 @@ def split(joined: bytes | bytearray | memoryview) -> list[memoryview]:
             raise MalformedMessageError("the bytes are not parts that join() made")
         (count,) = struct.unpack_from("<I", whole, 2)
         if not 0 < count <= MAX_PARTS:
-            raise MalformedMessageError(f"the bytes hold {count} joined parts, not 1 to {MAX_PARTS}")
+            raise MalformedMessageError(
+                f"the bytes are damaged: they declare {count} parts, not 1 to {MAX_PARTS}"
+            )
         lengths = struct.unpack_from(f"<{count}Q", whole, 6)
     except struct.error as error:
         raise MalformedMessageError(

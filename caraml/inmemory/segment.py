@@ -148,10 +148,13 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
         status = os.fstat(file)
         if status.st_uid != os.geteuid():
             raise SharedMemoryError(
-                f"process {owner} runs as another user (uid {status.st_uid}), whose shared memory is not read"
+                f"process {owner} runs as another user (uid {status.st_uid}), whose shared memory is not"
+                " read; run both programs as the same user"
             )
         if fcntl.fcntl(file, fcntl.F_GET_SEALS) & _SEALS != _SEALS:
-            raise SharedMemoryError(f"{path} is not sealed: its owner could shrink it")
+            raise SharedMemoryError(
+                f"{path} is not sealed, so its owner could shrink it; use a SharedPool to share it"
+            )
         memory = mmap.mmap(file, status.st_size)
         if memory[_header.size - _COOKIE_BYTES : _header.size] != cookie:
             raise SharedMemoryError("the shared memory that the message names was replaced")

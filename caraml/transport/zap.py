@@ -45,7 +45,7 @@ class Authenticator:
             try:
                 admitted = mechanism == b"CURVE" and z85.encode(credentials[0]) in keys.allowed()
             except (CaramlError, OSError, ValueError, IndexError) as error:
-                log.warning("all connections are refused: %s", error)
+                log.warning("a connection is refused, because its key cannot be checked: %s", error)
                 admitted = False
         code, text = (b"200", b"OK") if admitted else (b"400", b"key not allowed")
         return [version, request_id, code, text, b"", b""]
@@ -57,7 +57,7 @@ class Authenticator:
     def start(self, context: zmq.Context[Any]) -> None:
         """Have the background thread answer the ZAP requests of a context.
 
-        Raises SocketError if the context has an authenticator already.
+        Raises SocketError if the context already has another ZAP authenticator.
         """
         with self._lock:
             if context in self._contexts:

@@ -162,7 +162,7 @@ class ZmqPuller(Endpoint):
 
     def _open_batch(self, packed: zmq.Frame) -> Any:
         if len(packed) > _MAX_BATCH_BYTES:
-            raise MalformedMessageError(f"a batch of {len(packed)} bytes; the maximum is {_MAX_BATCH_BYTES}")
+            raise MalformedMessageError(f"a batch has {len(packed)} bytes; the maximum is {_MAX_BATCH_BYTES}")
         try:
             items = _unpack(packed.buffer)
         except msgspec.MsgspecError as error:

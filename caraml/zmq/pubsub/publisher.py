@@ -163,7 +163,8 @@ class ZmqPub(Endpoint):
         self._fast_bytes = -1
         self._reject(
             MalformedMessageError(
-                f"a subscriber sent {nbytes} bytes of subscriptions at once and is disconnected"
+                f"a subscriber was disconnected: it sent {nbytes} bytes of subscriptions at once, more than"
+                " the publisher accepts; subscribe to fewer topics, such as a common prefix"
             )
         )
 

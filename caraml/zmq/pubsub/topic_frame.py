@@ -80,5 +80,5 @@ def read_head(frame: bytes | memoryview) -> Head | None:
     try:
         kind, stream, number = _fields.unpack_from(beginning, end + len(OPENING))
     except struct.error:
-        raise MalformedMessageError("the sender is not a ZmqPub: its header is cut short") from None
+        raise MalformedMessageError("a header is cut short: the sender is not a ZmqPub") from None
     return Head(beginning[:end], kind, stream, number, end + HEADER_BYTES)
