@@ -71,7 +71,9 @@ class Engine:
                 options |= {"base_url": self.address, "tls": self._context.TLSConfig or False}
             return make(**options, timeout=CALL_SECONDS, version="auto")
         except docker.errors.TLSParameterError as error:
-            raise UserError(f"Docker's TLS settings are wrong: {error}", where="DOCKER_CERT_PATH") from error
+            remedy = "Put ca.pem, cert.pem and key.pem into that folder, or unset it and DOCKER_TLS_VERIFY"
+            what = f"Docker's TLS settings are wrong: {error}"
+            raise UserError(what, where="DOCKER_CERT_PATH", remedy=remedy) from error
         except Exception as error:
             # Such as no socket, no permission, or another kind of server.
             raise failures.no_engine_error(self.address, _reason(error)) from error

@@ -11,7 +11,7 @@ from typing import Any
 from symphony.errors import SymphonyError, UserError
 from symphony_docker import failures
 
-SECONDS = 10
+TIMEOUT_SECONDS = 10
 NEEDS_LOGIN = "needs docker login"
 _DOCKER_HUB = "registry-1.docker.io"
 _MEDIA_TYPES = ", ".join(
@@ -36,7 +36,7 @@ def has(repository: str, reference: str) -> bool:
 
 
 def delete(repository: str, tag: str, digest: str) -> None:
-    """Delete an image from its registry, unless another tag names it, which would be deleted, too.
+    """Delete an image from its registry, unless another tag points to it: that tag would be deleted too.
 
     Raises:
         SymphonyError: The registry refuses.
@@ -113,11 +113,11 @@ def _send(verb: str, host: str, path: str, name: str) -> Any:
     credentials = _credentials(host)
     try:
         with requests.Session() as session:
-            # Not with the credentials of .netrc.
+            # Ignore .netrc: only Docker's settings have the credentials.
             session.trust_env = False
             session.proxies = requests.utils.get_environ_proxies(f"{scheme}://{server}")
             session.headers["Accept"] = _MEDIA_TYPES
-            response = session.request(verb, f"{scheme}://{server}{path}", timeout=SECONDS)
+            response = session.request(verb, f"{scheme}://{server}{path}", timeout=TIMEOUT_SECONDS)
             challenge = response.headers.get("WWW-Authenticate", "")
             if response.status_code != 401:
                 return response
@@ -128,7 +128,7 @@ def _send(verb: str, host: str, path: str, name: str) -> Any:
                 session.auth = credentials
             else:
                 return response
-            return session.request(verb, f"{scheme}://{server}{path}", timeout=SECONDS)
+            return session.request(verb, f"{scheme}://{server}{path}", timeout=TIMEOUT_SECONDS)
     except requests.exceptions.RequestException as error:
         raise SymphonyError(
             f"the registry {host} does not answer: {_reason(error)}", remedy="Check its name and the network"
@@ -148,7 +148,7 @@ def _token(
         "service": challenge.get("service", ""),
         **({"scope": f"repository:{name}:{actions}"} if name else {}),
     }
-    response = session.get(realm, params=params, auth=credentials, timeout=SECONDS)
+    response = session.get(realm, params=params, auth=credentials, timeout=TIMEOUT_SECONDS)
     body: Any = response.json() if response.ok else {}
     return str(body.get("token") or body.get("access_token") or "")
 

@@ -788,7 +788,7 @@ def _plain_secrets(spec: ExperimentSpec) -> Iterator[Problem]:
         for name, value in owner.env.items():
             if _SECRET_NAME.fullmatch(name) and not _NO_SECRET.fullmatch(value):
                 yield Problem(
-                    f"{owner_name} has {name} in env: its value is plain text in the state and the plan",
+                    f"{owner_name} sets {name} in env: it looks like a secret, but state and plan show it",
                     f'write the value to a file, and set secret_env={{"{name}": "FILE"}}',
                     (owner.at(f"env {name}"),),
                 )

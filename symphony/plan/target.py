@@ -66,7 +66,7 @@ class Target:
         return "/".join(self.named(owner.name) for owner in (group, process) if owner is not None)
 
     def is_valid(self, name: str, *, or_mapped: bool) -> bool:
-        """Return whether a name is valid; or_mapped: or can be mapped to a valid one."""
+        """Return whether a name is valid, or with `or_mapped`, whether it can be mapped to a valid one."""
         return (or_mapped or is_name(name)) and bool(self.named(name))
 
     def named(self, name: str) -> str:

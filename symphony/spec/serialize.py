@@ -78,7 +78,7 @@ def _load(kind: type[Any], data: Any, path: str, where: Location) -> Any:
     settings, fields = settings_of(kind), cast("Mapping[str, Any]", data)
     if unknown := [name for name in fields if name not in settings]:
         remedy = f"Use one of: {', '.join(sorted(settings))}"
-        raise UserError(f"{path} has no field {unknown[0]!r}", where=str(where), remedy=remedy)
+        raise UserError(f"{path} has the unknown field {unknown[0]!r}", where=str(where), remedy=remedy)
     if missing := [name for name, field in settings.items() if field.required and name not in fields]:
         raise UserError(f"{path} lacks the field {missing[0]!r}", where=str(where), remedy="Add that field")
     loaded = {name: _value(settings[name], value, f"{path}.{name}", where) for name, value in fields.items()}
@@ -100,7 +100,9 @@ def _part(kind: type[Any], data: Any, path: str, where: Location) -> Any:
     if kind is not Mount or not isinstance(data, Mapping):
         return _load(kind, data, path, where)
     fields = dict(cast("Mapping[str, Any]", data))
-    if (mount := MOUNT_KINDS.get(str(fields.pop("kind", "")))) is None:
+    kind_name = str(fields.pop("kind", ""))
+    if (mount := MOUNT_KINDS.get(kind_name)) is None:
+        what = f"{path} has the unknown kind {kind_name!r}" if kind_name else f"{path} lacks the field 'kind'"
         remedy = f"Give one of: {', '.join(MOUNT_KINDS)}"
-        raise UserError(f"{path} has no known kind", where=str(where), remedy=remedy)
+        raise UserError(what, where=str(where), remedy=remedy)
     return _load(mount, fields, path, where)
