@@ -34,7 +34,7 @@ def _exports() -> dict[str, str]:
     file_store.prepare()
     project = workspace.find_usable()
     env = environment.for_engine(engine)
-    names = {*environment.defaults(), environment.NO_PLUGINS, *environment.MACHINE}
+    names = {*environment.defaults(), environment.NO_PLUGINS, *environment.MACHINE_VARIABLES}
     # It would change the output of `pulumi preview --json`.
     names.discard("PULUMI_ENABLE_STREAMING_JSON_PREVIEW")
     variables = {name: env[name] for name in sorted(names) if name in env}

@@ -17,14 +17,14 @@ EXPORTED = "SYMPHONY_ENV"
 PASSPHRASES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
 NO_PLUGINS = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
 # Variables that the engine needs on some machines: the user's name, and an exception from the proxy.
-MACHINE = ("USER", "no_grpc_proxy")
-# The folder of a plugin: with this folder on PATH, a plain `pulumi` starts it instead of its own plugin.
+MACHINE_VARIABLES = ("USER", "no_grpc_proxy")
+# A folder with symphony's plugin `pulumi-python`: a plain `pulumi` starts it, instead of its own, from PATH.
 BIN = Path(__file__).with_name("bin")
 # The variables in which gRPC looks for a proxy.
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
-# With Go's default of 100, an engine spends a fifth of its time on garbage collection. With 200, an engine of
-# 900 resources takes 274 MB instead of 242.
-_COLLECT_AT = "200"
+# The percentage by which the heap grows between two garbage collections. With Go's default of 100, an engine
+# spends a fifth of its time on them. With 200, an engine of 900 resources takes 274 MB instead of 242.
+_GOGC = "200"
 
 
 def for_engine(
@@ -46,7 +46,7 @@ def for_engine(
         env.pop(NO_PLUGINS, None)
     env.setdefault(NO_PLUGINS, "false" if fetch_plugins else "true")
     env[run_request.PLUGINS] = "fetched" if fetch_plugins else "none"
-    env.setdefault("GOGC", _COLLECT_AT)
+    env.setdefault("GOGC", _GOGC)
     # The engine writes its user into locks, and fails without one (`docker run -u 1234`).
     env.setdefault("USER", f"uid-{os.getuid()}")
     if has_proxy(env):

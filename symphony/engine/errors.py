@@ -119,7 +119,7 @@ def _is_program_gone(texts: list[str]) -> bool:
 
 
 def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
-    """Return the error for the text that the command line wrote before the engine began to work."""
+    """Return the error for the text that `pulumi` printed before the engine began to work."""
     plain = re.sub(r"^(error: )+", "", text.strip())
     if known := _known(plain, stack, project):
         return known
@@ -165,7 +165,7 @@ def _provider_error(trace: Traceback, path: str) -> SymphonyError:
     if _FULL_DISK in trace.short.lower():
         return _full_disk(str(paths.home()))
     return SymphonyError(
-        f"its provider failed: {trace.short}",
+        f"the resource's provider failed: {trace.short}",
         where=path,
         remedy="Run the command again with --debug to see its traceback",
     )
@@ -215,10 +215,10 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
     """Return the error of a known failure, which has a remedy."""
     if "incorrect passphrase" in text or "message authentication failed" in text:
         return UserError(
-            f"this passphrase does not open the secrets of {stack}",
+            f"this passphrase does not decrypt the secrets of {stack}",
             where=f"Pulumi.{stack}.yaml",
             remedy="Set PULUMI_CONFIG_PASSPHRASE to the one the stack was made with. If nothing in that file"
-            " is encrypted, remove its line `encryptionsalt`, which is of another passphrase",
+            " is encrypted, remove its line `encryptionsalt`, which belongs to another passphrase",
         )
     if "passphrase must be set" in text:
         return UserError(

@@ -157,7 +157,7 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
 @pytest.mark.parametrize(
     ("text", "message", "code"),
     [
-        ("error: get stack secrets manager: incorrect passphrase", "this passphrase does not open", 2),
+        ("error: get stack secrets manager: incorrect passphrase", "this passphrase does not decrypt", 2),
         ("error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE", "need a passphrase", 2),
         ("error: no stack named 'rl' found", "the stack rl does not exist. `symphony ls` lists", 2),
         ("error: open /x: no space left on device", "Free some space there", 1),

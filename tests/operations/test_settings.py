@@ -68,6 +68,6 @@ def test_encrypted_settings_with_a_wrong_passphrase_are_an_error_and_stay_unchan
         settings.write_text(text)
         for words in (("plan", "rl"), ("up", "rl", "-y"), ("delete", "rl", "-y")):
             (line,) = sandbox.symphony(*words, code=2, env=passphrase).err.splitlines()
-            assert "this passphrase does not open the secrets of rl" in line
+            assert "this passphrase does not decrypt the secrets of rl" in line
             assert settings.read_text() == text
             assert sandbox.trees() == living

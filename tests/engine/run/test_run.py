@@ -72,7 +72,7 @@ def test_a_failed_resource_keeps_the_others(run: Runner) -> None:
         r.name for r in file_store.read(NAME).resources if r.custom and not r.type.startswith("pulumi:")
     ] == ["good"]
     error = errors.error_of(failed.outcome)
-    assert (error.what, error.where) == ("its provider failed: RuntimeError: no such thing", "bad")
+    assert (error.what, error.where) == ("the resource's provider failed: RuntimeError: no such thing", "bad")
     again = run("up", program="Thing('good'); Thing('bad')")
     assert again.outcome.summary.changes == {"same": 2, "create": 1}  # type: ignore[union-attr]
 
@@ -133,7 +133,7 @@ def test_a_wrong_passphrase_is_an_error(run: Runner, monkeypatch: pytest.MonkeyP
     run("up", program=secret)
     monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "other")
     error = errors.error_of(run("up", program=secret).outcome)
-    assert str(error).startswith("this passphrase does not open the secrets of dev")
+    assert str(error).startswith("this passphrase does not decrypt the secrets of dev")
     assert error.exit_code == 2
 
 
