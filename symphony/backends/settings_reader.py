@@ -19,8 +19,8 @@ COLUMNS = ("setting", "takes", "default", "backend", "meaning")
 _NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|0[xo][\da-fA-F]+")
 # Numbers to the engine that PyYAML reads as text: 1e3, 0o17.
 _NUMBER_OF_ENGINE = re.compile(r"[-+]?\d+[eE][-+]?\d+|0o[0-7]+")
-# `symphony:backend: kubernetes` at the beginning of a line, where the engine, which reads `config:`, ignores
-# it.
+# `symphony:backend: kubernetes` at the beginning of a line is at the top level of the file, where the engine
+# ignores it, because it reads only what is below `config:`.
 _OUTSIDE = re.compile(r"^[\"']?(\w[\w.-]*:\w+)[\"']?\s*:", re.MULTILINE)
 
 
@@ -43,7 +43,7 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
         if text := _text(config.get(definition.key)):
             where = _where(places, definition.key)
             if definition.is_text and (written := _changed_by_yaml(text, places.get(definition.key))):
-                what = f"{definition.key}: {written} is a number in YAML, which makes it {_as_number(text)}"
+                what = f"{definition.key}: YAML reads {written} as the number {_as_number(text)}"
                 problems.append(Problem(what, f'quote it: "{written}"', (where,)))
                 continue
             try:
@@ -135,7 +135,7 @@ def _octal(config: Mapping[str, Any], places: Mapping[str, tuple[Location, Any]]
         text = "" if key.startswith(PREFIX) else _text(value)
         written = _changed_by_yaml(text, places.get(key))
         if text and written.isdigit() and int(written) != float(text):
-            what = f"{key}: {written} is an octal number in YAML, which makes it {text}"
+            what = f"{key}: YAML reads {written} as an octal number, which is {text}"
             remedy = f'write {int(written)}, or quote it: "{written}"'
             yield Problem(what, remedy, (_where(places, key),))
 
@@ -150,12 +150,12 @@ def _outside_config(file: Path) -> Iterator[Problem]:
 
 
 def _unread(own: Path, project: Path) -> Iterator[Problem]:
-    """Yield a problem for each file with settings of the stack besides `own`, which the engine reads."""
+    """Yield a problem for each file of settings that the engine ignores, because it reads only `own`."""
     for file in (project.parent / own.name, own.with_suffix(".yml")):
         if places(file) and file.resolve() != own.resolve():
             name, read_name = os.path.relpath(file, project.parent), os.path.relpath(own, project.parent)
-            what = f"{name} is not read: the settings of its stack are in {read_name}"
-            yield Problem(what, "move them there", (Location(str(file), 1),))
+            what = f"the engine does not read {name}, but {read_name}"
+            yield Problem(what, f"move the settings to {read_name}", (Location(str(file), 1),))
 
 
 def _content(file: Path) -> str:

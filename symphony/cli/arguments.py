@@ -57,7 +57,10 @@ def _after_experiment(
     names: Callable[[stacks.Stack], Iterable[str]],
     most: int | None = None,
 ) -> list[str]:
-    """Return completions for the experiment, or for at most `most` words with names in it."""
+    """Return completions for the next word: an experiment, or a name in an experiment.
+
+    names: returns the names in an experiment. most: the number of words that the command takes, if limited.
+    """
     words: list[str] = list(context.params.get("words") or ())
     if context.obj is not None or (most is not None and len(words) >= most):
         return []
@@ -97,7 +100,7 @@ Program = Annotated[
     str | None,
     typer.Argument(
         metavar="[STACK]",
-        help="Name of the experiment; optional if the project has a single program. With several programs,"
+        help="Name of the stack; optional if the project has a single program. With several programs,"
         " NAME and NAME.SUFFIX run program NAME.",
         autocompletion=complete_programs,
     ),
@@ -157,10 +160,10 @@ def process(
 def split(
     words: Sequence[str], check: Callable[[stacks.Stack, Sequence[str]], object], required: int = 0
 ) -> tuple[stacks.Stack, Sequence[str]]:
-    """Return the experiment and at least `required` names of `[EXPERIMENT] [NAME]...`.
+    """Return the experiment and the names, if any, of `[EXPERIMENT] [NAME]...`.
 
-    The first word is the experiment if it is the full name of an experiment, or if the words are not names in
-    the current experiment: `check` then raises UserError.
+    The first word is the experiment if it is the full name of one and at least `required` words follow, or if
+    the words are not names in the current experiment: `check` then raises UserError.
     """
     if not words:
         return experiment(None), []

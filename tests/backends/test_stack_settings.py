@@ -140,7 +140,7 @@ def test_a_parameter_that_yaml_reads_as_octal_is_a_problem(tmp_path: Path) -> No
     own.write_text("config:\n  rl:lr: 1e-3\n  rl:seed: 010\n  rl:zero: 00\n  rl:tag: '010'\n")
     config = {"rl:lr": "0.001", "rl:seed": 8, "rl:zero": "0", "rl:tag": "010"}
     (problem,) = settings_reader.read(config, own).problems
-    assert problem.what == "rl:seed: 010 is an octal number in YAML, which makes it 8"
+    assert problem.what == "rl:seed: YAML reads 010 as an octal number, which is 8"
     assert [place.line for place in problem.where] == [3]
 
 

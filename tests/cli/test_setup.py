@@ -49,9 +49,9 @@ printf '#!/bin/sh\\necho tmux 3.3a\\n' >{tmp_path}/tmux
     assert (result.name, result.version) == ("tmux", "3.3a")
     log = (tmp_path / "log").read_text().splitlines()
     assert [line.split()[0] for line in log] == ["install", "update", "install"]
-    assert program.install_command() == "apt-get install tmux"
+    assert program.install_step() == "run `apt-get install tmux`"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert program.install_command() == "sudo apt-get install tmux"
+    assert program.install_step() == "run `sudo apt-get install tmux`"
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
     except OSError as error:
         # The missing file may also be the working directory.
         if isinstance(error, FileNotFoundError) and error.filename == "tmux":
-            raise TmuxError(program.MISSING, remedy=f"To install it: {program.install_command()}") from None
+            raise TmuxError(program.MISSING, remedy=f"To install tmux, {program.install_step()}") from None
         raise TmuxError(f"tmux cannot be run: {error}", remedy=CHECK_TMUX) from None
     if completed.returncode:
         raise _failure(server, completed.stderr or completed.stdout)

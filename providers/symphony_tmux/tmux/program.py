@@ -38,9 +38,9 @@ def version() -> str:
     try:
         result = subprocess.run(["tmux", "-V"], capture_output=True, text=True, timeout=10, check=True)
     except FileNotFoundError:
-        raise SymphonyError(MISSING, remedy=f"To install it: {install_command()}") from None
+        raise SymphonyError(MISSING, remedy=f"To install tmux, {install_step()}") from None
     except (OSError, subprocess.SubprocessError) as error:
-        remedy = f"Correct that, or install tmux again: {install_command()}"
+        remedy = f"Correct that, or install tmux again: {install_step()}"
         raise SymphonyError(f"tmux does not start: {error}", where=_which("tmux"), remedy=remedy) from error
     return result.stdout.removeprefix("tmux").strip()
 
@@ -51,11 +51,11 @@ def is_recent(version: str) -> bool:
     return match is None or (int(match[1]), int(match[2])) >= _OLDEST
 
 
-def install_command() -> str:
-    """Return the command that installs tmux here, or a remark where the package manager is unknown."""
+def install_step() -> str:
+    """Return how to install tmux here: "run `sudo apt-get install tmux`"."""
     if _which("apt-get"):
-        return ("" if os.geteuid() == 0 else "sudo ") + "apt-get install tmux"
-    return "brew install tmux" if _which("brew") else "with your package manager"
+        return f"run `{'' if os.geteuid() == 0 else 'sudo '}apt-get install tmux`"
+    return "run `brew install tmux`" if _which("brew") else "use your package manager"
 
 
 def _which(name: str) -> str:

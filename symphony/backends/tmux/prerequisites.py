@@ -13,15 +13,15 @@ def findings() -> list[Finding]:
 def _tmux() -> Finding:
     place = shutil.which("tmux")
     if place is None:
-        return Finding("tmux", False, get=program.install_command(), package="tmux")
-    return guarded("tmux", program.install_command(), lambda: _tmux_at(place))
+        return Finding("tmux", False, get=program.install_step(), package="tmux")
+    return guarded("tmux", program.install_step(), lambda: _tmux_at(place))
 
 
 def _tmux_at(place: str) -> Finding:
     version = program.version()
     recent = program.is_recent(version)
     return Finding(
-        "tmux", recent, version if recent else f"{version}, too old", place, program.install_command()
+        "tmux", recent, version if recent else f"{version}, too old", place, program.install_step()
     )
 
 
