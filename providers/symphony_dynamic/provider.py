@@ -39,7 +39,7 @@ class WrongInput(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The changed fields, and those of them that need another resource."""
+    """The changed fields, and those of them that force a replacement."""
 
     changed: tuple[str, ...] = ()
     replaced: tuple[str, ...] = ()
@@ -54,13 +54,17 @@ class DynamicProvider(ResourceProvider):
     def state_text(cls) -> str:
         """Return the text by which states refer to this provider.
 
-        Protocol 4, by reference, no attributes: the state of every user contains it, so it must not change.
+        Pickle protocol 4, by reference, no attributes: the state of every user contains it, so it must not
+        change.
         """
         return base64.b64encode(pickle.dumps(cls(), protocol=4)).decode()
 
 
 class Crud(Protocol[Run]):
-    """A module with the operations of one resource; Run: the state that the calls of one run share."""
+    """A module with the operations of one resource; Run: the state that the calls of one run share.
+
+    `repairs` returns inputs that `check` adds, so that a resource that must be repaired has a difference.
+    """
 
     @property
     def IDENTITY(self) -> tuple[str, ...]: ...

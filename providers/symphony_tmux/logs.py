@@ -1,7 +1,12 @@
 """Reads the logs of processes, with the times of their parts.
 
 Beside each log its supervisor writes an index of "<time> <offset> [event]" lines, at most four a second. A
-full log and its index are rotated to log.1 and index.1; offsets refer to the log of the same number.
+full log and its index are rotated to log.1 and index.1; offsets refer to the log of the same number. Events:
+
+    start ATTEMPT             the first start of an attempt
+    again ATTEMPT RESTARTS    a restart by the supervisor in the same attempt
+    more ATTEMPT RESTARTS     the continuation after a rotation, at the beginning of the new index
+    exit CODE, signal NUMBER  the end of the process
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ LINE = re.compile(rb"^(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?
 # Matches the rare lines with an event quickly.
 EVENT = re.compile(rb" (?:start|again|more|exit|signal) .*")
 ENDS = ("exit", "signal")
-# The minimum seconds between marks; output may be in the part before the one of its time.
+# The minimum seconds between marks: output may come up to so long after the mark of its part.
 RESOLUTION = 0.25
 BLOCK = 1 << 16
 PIECE = 1 << 18
@@ -112,7 +117,7 @@ def new_events(log: Path | str) -> Iterator[list[Mark]]:
 def read(
     log: Path | str, *, since: float = 0, tail: int | None = None, until: Position | None = None
 ) -> Iterator[Part]:
-    """Yield the parts of both files, oldest first: since a time, of the last lines only, or all.
+    """Yield the parts of both files, oldest first: all, those since a time, or only the last lines.
 
     until: the end, for a reader that follows from there.
     """
@@ -244,14 +249,14 @@ def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> li
             breaks += 1 if not seen and data.endswith(b"\n") else 0
             seen += position - begin
             if (current := data.count(b"\n")) >= breaks:
-                start = begin + _nth_from_behind(data, breaks)
+                start = begin + _after_newline_from_end(data, breaks)
                 return [replace(stretch, start=start), *result]
             breaks, position = breaks - current, begin
         result.insert(0, replace(stretch, start=position))
     return result
 
 
-def _nth_from_behind(data: bytes, number: int) -> int:
+def _after_newline_from_end(data: bytes, number: int) -> int:
     """Return the offset after the nth newline from the end; 0 is the end."""
     position = len(data) + 1
     for _ in range(number):
@@ -286,7 +291,7 @@ def _cuts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[tuple[fl
 
 
 def _marks(index: _Stretch, start: int, since: float) -> Iterator[Mark]:
-    """Yield the marks of an index; of those before the offset or the time, only events and the last one."""
+    """Yield the marks of an index; of those before `start` or `since`, only events and the last one."""
     for lines in _lines(index):
         last = LINE.fullmatch(lines, lines.rfind(b"\n") + 1)
         if last and (int(last[2]) <= start or float(last[1]) + RESOLUTION <= since):

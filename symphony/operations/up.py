@@ -1,4 +1,4 @@
-"""Brings an experiment up, or restarts processes, with a run of the engine; yields the progress of each."""
+"""Brings an experiment up, or restarts processes, with a run of the engine; yields the events of that run."""
 
 import re
 import tempfile
@@ -35,6 +35,7 @@ State = Literal[
     "working", "stopping", "started", "restarted", "stopped", "failed",
     "created", "updated", "replaced", "deleted", "pushed",
 ]  # fmt: skip
+# What to show when an operation of the engine on a process has ended, and on a resource of a cluster.
 _DONE: dict[str, State] = {
     "create": "started",
     "update": "restarted",
@@ -151,7 +152,7 @@ UpEvent = Planned | Progress | Remark | Watched | Ended | ResourcesEnded
 
 def _is_well(status: ProcessStatus) -> bool:
     waits = status.state == "waiting" and bool(status.waits_for)
-    # A process that the supervisor stopped when the primaries had completed starts again with them.
+    # The supervisor stops processes when the primary processes, which end the experiment, have completed.
     return waits or status.state in ("running", "completed", "stopped")
 
 
@@ -348,7 +349,7 @@ class _Times:
 def _check(
     outcome: Outcome, planned: Planned | None, done: set[str], verb: str, owners: Mapping[str, str]
 ) -> None:
-    """Raise the error of a run that failed; that of an interrupted run says what is left.
+    """Raise the error of a run that failed or was interrupted; it says which changes an interrupted run left.
 
     owners: The process or group of every resource that the run changed, by its urn.
     """
@@ -370,7 +371,7 @@ def _check(
 
 
 def _statuses_until_settled(selected: SelectedStack) -> Iterator[tuple[ProcessStatus, ...]]:
-    """Yield the statuses of a stack whenever one changes, until no change is to come."""
+    """Yield the statuses of a stack whenever one changes, until no further change is expected."""
     stack = stacks.read(selected.name)
     if stack.recorded is None or stack.backend is None:
         return
@@ -533,7 +534,8 @@ def _target(stack: stacks.Stack) -> SelectedStack:
         raise UserError(
             f"the program of {stack.display_name} no longer exists",
             where=folder,
-            remedy=f"Go to the new folder of its project, and run `symphony up {stack.display_name}`",
+            remedy=f"If its project was moved, run `symphony up {stack.display_name}` there;"
+            f" if it was deleted, `symphony delete {stack.display_name}` ends the experiment",
         )
     workspace.require_virtualenv(project)
     return SelectedStack(stack.name, project)

@@ -1,4 +1,4 @@
-"""Starts a process in a tmux window and returns the outputs of the start."""
+"""Starts a process in a tmux window and returns the outputs of its Pulumi resource."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def start(
     """Start the process in a new window, at this index if it is free (0: any), and return the outputs."""
     folder = _prepare(inputs, attempt)
     digest, launched = changes.digest(props), time.time()
-    mark = client.mark(inputs.owner, inputs.path, attempt, launched, digest)
+    pane_option = client.mark(inputs.owner, inputs.path, attempt, launched, digest)
     # Not respawn-pane: tmux 3.3a then closes the new pane as soon as its output is piped.
     window_id, pane_id, pid, session_id, window_index = _new_window(
-        inputs, attempt, mark, folder, index, snapshot
+        inputs, attempt, pane_option, folder, index, snapshot
     ).split()
     own = (inputs.owner, inputs.path, attempt, launched, digest)
     pane = Pane(session_id, window_id, pane_id, int(window_index), int(pid), False, None, None, 0, *own)
@@ -118,31 +118,31 @@ def _prepare(inputs: WindowInputs, attempt: int) -> Path:
 
 
 def _new_window(
-    inputs: WindowInputs, attempt: int, mark: str, folder: Path, index: int, snapshot: Snapshot
+    inputs: WindowInputs, attempt: int, pane_option: str, folder: Path, index: int, snapshot: Snapshot
 ) -> str:
-    for attempt_ in range(TRIES):
+    for try_number in range(TRIES):
         session = server.ensure_session(inputs.server, inputs.session, inputs.owner, snapshot)
-        if attempt_ or not index:
+        if try_number or not index:
             index = snapshot.next_index(inputs.server, session.session_id)
         try:
-            return _new_window_at(f"{session.session_id}:{index}", inputs, attempt, mark, folder)
+            return _new_window_at(f"{session.session_id}:{index}", inputs, attempt, pane_option, folder)
         except client.TmuxError as error:
             is_session_lost = isinstance(error, client.NoServer) or "can't find" in error.what
-            if attempt_ == TRIES - 1 or not (is_session_lost or "in use" in error.what):
+            if try_number == TRIES - 1 or not (is_session_lost or "in use" in error.what):
                 raise
             if is_session_lost:
                 snapshot.forget(inputs.server)
     raise AssertionError
 
 
-def _new_window_at(target: str, inputs: WindowInputs, attempt: int, mark: str, folder: Path) -> str:
+def _new_window_at(target: str, inputs: WindowInputs, attempt: int, pane_option: str, folder: Path) -> str:
     marker = names.marker(inputs.owner, inputs.path, attempt)
     window = ["new-window", "-d", "-t", target, "-n", names.window_name(inputs.path)]
     window += ["-e", f"{names.MARKER}={marker}", *_pane_command(inputs, attempt, folder)]
     # In one call, so that tmux reads no output of the process before it is recorded.
     commands = [
         window,
-        ["set-option", "-p", "-t", target, "@symphony_process", mark],
+        ["set-option", "-p", "-t", target, "@symphony_process", pane_option],
         ["pipe-pane", "-t", target, _record_command(folder)],
         ["display-message", "-p", "-t", target, STARTED],
     ]
