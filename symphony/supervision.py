@@ -631,7 +631,7 @@ class Supervisor:
         return self._state.active
 
     def _warn(self, facts: Mapping[str, Fact], limit: float, left: float, why: str) -> None:
-        if left > min(_WARNING, limit / 2) or why in self._state.warned:
+        if left > (_WARNING if limit > _WARNING else limit / 2) or why in self._state.warned:
             return
         self._state.warned = (*self._state.warned, why)
         # The warning must not count as output of the processes.

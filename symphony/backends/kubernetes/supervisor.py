@@ -550,7 +550,7 @@ def _places(name: str, pod: Pod) -> Iterator[dict[str, str]]:
 
 def _warning_seconds(limit: float) -> float:
     """Return how long before a time limit the log warns of it."""
-    return min(_WARNING, limit / 2)
+    return _WARNING if limit > _WARNING else limit / 2
 
 
 def _finished(pod: Pod, container: str, now: float) -> float:
