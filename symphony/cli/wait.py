@@ -9,10 +9,9 @@ import typer
 
 from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen
-from symphony.operations import sweep
+from symphony.operations import stacks, sweep
 from symphony.operations.ls import summary
 from symphony.operations.process import TIMED_OUT, wait
-from symphony.operations.selected_stack import select_all
 from symphony.operations.stacks import Stack, match_processes
 from symphony.spec.setting import seconds
 
@@ -45,9 +44,12 @@ def command(
         symphony wait 'sweep.*'
     """
     began, limit = time.monotonic(), None if timeout is None else seconds(timeout)
-    names = select_all(name) if name is not None else []
+    names: Sequence[str | None] = [name]
+    if name is not None and set(name) & set("*?["):
+        live = (stack.name for stack in stacks.every() if stack.recorded is not None)
+        names = [str(matched) for matched in stacks.match_names([name], live)]
     codes: list[int] = []
-    for word in names or [name]:
+    for word in names:
         left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
         codes.append(wait_for(arguments.experiment(word), goal, left, timeout or "")[1])
     raise typer.Exit(max(codes))

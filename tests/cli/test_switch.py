@@ -26,6 +26,9 @@ def test_switch_selects_and_delete_batch_deletes_by_pattern(sandbox: Sandbox) ->
     assert "/sweep-2#" in output
     assert "other" in sandbox.symphony("se", "nothing", code=2).err
     assert "current" in {each.name for each in sandbox.home.iterdir()}
+    # Outside of projects, a pattern stands for experiments of every project.
+    waited = sandbox.symphony("wait", "sweep-*", "--for", "ready", cwd=sandbox.home.parent).out
+    assert [line.partition(":")[0] for line in waited.splitlines()] == ["sweep-1", "sweep-2"]
 
     assert "without a terminal" in sandbox.symphony("delete-batch", "sweep-*", code=2).err
     assert "zzz-*" in sandbox.symphony("db", "sweep-*", "zzz-*", "-y", code=2).err
