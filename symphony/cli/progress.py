@@ -87,7 +87,8 @@ class Board:
         """Show an event of an `up`; show_plan prints the plan."""
         match event:
             case Planned(changes=changes):
-                self._expect([change.path for change in changes if change.kind != "keep"])
+                own = (change for change in changes if change.kind != "keep" and not change.follows)
+                self._expect([change.path for change in own])
                 if show_plan is not None:
                     self._print_above(partial(show_plan, event))
             case Progress():

@@ -9,7 +9,7 @@ from symphony.cli import arguments, screen
 from symphony.cli.progress import Board, names_of
 from symphony.cli.up import end_json, interruptible, output_writer, show_end
 from symphony.errors import UserError
-from symphony.operations.plan import ProgramOutput
+from symphony.operations.plan import Planned, ProgramOutput
 from symphony.operations.up import Ended, Restart, prepare, restart
 from symphony.plan.problems import count
 
@@ -38,20 +38,24 @@ def command(
         arguments.confirm(
             f"Restart {count(len(wanted.paths), 'process', 'processes')} of {stack.display_name}?"
         )
-    return _run(wanted, others=len(stack.processes) - len(wanted.paths), as_json=as_json)
+    return _run(wanted, len(stack.processes), as_json=as_json)
 
 
-def _run(wanted: Restart, others: int, *, as_json: bool) -> int:
+def _run(wanted: Restart, total: int, *, as_json: bool) -> int:
+    restarted = set(wanted.paths)
     with Board(quiet=as_json) as board:
         events = restart(wanted, ProgramOutput().to(output_writer(board, quiet=as_json)))
         for event in interruptible(events, wanted.selected):
             board.show(event, None)
-            if isinstance(event, Ended):
-                statuses = tuple(status for status in event.statuses if status.path in wanted.paths)
+            if isinstance(event, Planned):
+                restarted |= {change.path for change in event.changes if change.follows}
+            elif isinstance(event, Ended):
+                statuses = tuple(status for status in event.statuses if status.path in restarted)
                 ended = replace(event, statuses=statuses)
                 if as_json:
                     screen.show_json({"stack": ended.stack, **end_json(ended)})
                 else:
+                    others = total - len(restarted)
                     unchanged = f"; {others} unchanged" if others else ""
                     # Processes that kept running may use the old address of a service that moved.
                     affected = (status for status in event.statuses if status.ready and status.why)

@@ -17,7 +17,7 @@ from symphony.engine.run.events import Diagnostic, Event, Finished, Report, RunR
 from symphony.engine.run.run import Run
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, kept_code, selected_stack, stacks
-from symphony.plan.changes import Change, Component, Components, changes
+from symphony.plan.changes import Change, Component, Components, changes, with_followers
 from symphony.plan.code import CodeSets, changed_names
 from symphony.plan.names import DECLARED, and_more
 from symphony.plan.plan import Unused, whole
@@ -445,6 +445,7 @@ class RecordedStack:
         rows = changes(fingerprints, components, reasons, _settings_of_other_backends(experiment["backend"]))
         if self._only:
             rows = tuple(row if row.path in self._only else Change(row.path, "keep") for row in rows)
+        rows = with_followers(rows, components)
         groups = [group.new for group in components.groups.values()]
         whole_plan = whole(experiment, [process.new for process in components.processes.values()], groups)
         unused = (Unused(row["setting"], tuple(row["made_by"])) for row in experiment["unused"])

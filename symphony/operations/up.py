@@ -359,7 +359,7 @@ def _check(
     if outcome.result != "interrupted" or planned is None:
         errors.check(outcome, lambda urn: owners.get(urn) or _resource_name(urn))
         return
-    changed = [change.path for change in planned.changes if change.kind != "keep"]
+    changed = [change.path for change in planned.changes if change.kind != "keep" and not change.follows]
     left = [path for path in changed if path not in done and path.rpartition("/")[0] not in done]
     names = f": {listed(left, 5)}" if left else ""
     summary = f"{len(changed) - len(left)} of {len(changed)} changes are done and {len(left)} left{names}"

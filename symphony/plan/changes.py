@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 from symphony.plan import code
 from symphony.plan.code import CodeSets
-from symphony.plan.names import printable
+from symphony.plan.names import RENDEZVOUS, printable
 
 Kind = Literal["start", "restart", "stop", "keep"]
 Inputs = Mapping[str, Any]
@@ -35,11 +35,15 @@ _HANDLERS = ("tcp", "http", "exec", "log", "port")
 
 @dataclass(frozen=True)
 class Change:
-    """The change that an `up` makes to a process, with every reason."""
+    """The change that an `up` makes to a process, with every reason.
+
+    follows: whether the supervisor of the experiment restarts it, as another process restarts.
+    """
 
     path: str
     kind: Kind
     reasons: tuple[str, ...] = ()
+    follows: bool = False
 
     @property
     def why(self) -> str:
@@ -115,6 +119,37 @@ def changes(
     removed = (path for path in recorded if path not in components.processes)
     rows += [Change(path, "stop", ("no longer declared",)) for path in removed]
     return tuple(rows)
+
+
+def with_followers(rows: Iterable[Change], components: Components) -> tuple[Change, ...]:
+    """Return the rows, in which the processes also restart that follow a restart.
+
+    These are the other equal workers, and those with `depends_on(restart_with=True)`.
+    """
+    by_path = {row.path: row for row in rows}
+    restarting = [path for path, row in by_path.items() if row.kind == "restart"]
+    # The list grows: a process may follow one that follows another.
+    for path in restarting:
+        for other, component in components.processes.items():
+            if by_path[other].kind == "keep" and _follows(component.new, path, components):
+                by_path[other] = Change(other, "restart", (f"restarts with {path}",), follows=True)
+                restarting.append(other)
+    return tuple(by_path.values())
+
+
+def _follows(inputs: Inputs, path: str, components: Components) -> bool:
+    """Return whether a process restarts when the process `path` does."""
+    if any(wait["path"] == path and wait.get("restart_with") for wait in inputs.get("waits_for") or ()):
+        return True
+    leader = components.processes.get(path, Component())
+    group = _workers_of(inputs)
+    return group is not None and group == _workers_of(leader.new)
+
+
+def _workers_of(inputs: Inputs) -> str | None:
+    """Return the rendezvous of a process; None if it is no equal worker."""
+    variables: Inputs = inputs.get("service_env") or {}
+    return variables.get(RENDEZVOUS)
 
 
 def _differences(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from symphony.plan.changes import Change, Component, Components, changes
+from symphony.plan.changes import Change, Component, Components, changes, with_followers
 
 
 def rows(recorded: Any, planned: Any, restart_reasons: Any = None) -> list[tuple[str, str, str]]:
@@ -125,6 +125,29 @@ def test_a_new_probe_is_named_by_what_it_asks_for() -> None:
     assert rows({"a": {"args": []}}, {"a": {"args": [], **probe}}) == [
         ("a", "restart", "readiness_probe log: nothing -> Listening")
     ]
+
+
+def test_processes_that_restart_with_another_are_in_the_plan() -> None:
+    """`keep` was said of a process that the supervisor then restarted."""
+    with_server = {"waits_for": [{"path": "server", "condition": "ready", "restart_with": True}]}
+    with_client = {"waits_for": [{"path": "client", "condition": "ready", "restart_with": True}]}
+    alone = {"waits_for": [{"path": "server", "condition": "ready"}]}
+    workers = {"service_env": {"SYMPHONY_RENDEZVOUS": "SYMPH_TRAIN_RENDEZVOUS"}}
+    inputs = {
+        "last": with_client,
+        "client": with_server,
+        "other": alone,
+        "train-0": workers,
+        "train-1": workers,
+    }
+    components = Components(Component(), {}, {path: Component(new=new) for path, new in inputs.items()})
+    rows = (Change("server", "restart", ("env",)), *(Change(path, "keep") for path in inputs))
+    assert {row.path: row.why for row in with_followers(rows, components) if row.follows} == {
+        "client": "restarts with server",
+        "last": "restarts with client",
+    }
+    rows = (*(Change(path, "keep") for path in inputs if path != "train-1"), Change("train-1", "restart"))
+    assert [row.path for row in with_followers(rows, components) if row.follows] == ["train-0"]
 
 
 def test_state_and_input_reasons_are_combined():
