@@ -230,11 +230,13 @@ class Live(App[None]):
     def action_stack(self) -> None:
         """Print the Python stack of the process at the cursor with py-spy."""
         chosen = self._selected_paths()[:1]
-        pid = next((row.status.pid for row in self._view.rows if row.status.path in chosen), None)
+        status = next((row.status for row in self._view.rows if row.status.path in chosen), None)
+        pid = status.pid if status is not None else None
         beside = Path(sys.executable).with_name("py-spy")
         program = str(beside) if beside.exists() else which("py-spy")
         if pid is None:
-            self.notify("This process does not run on this machine.", severity="warning", markup=False)
+            where = " on this machine" if status is not None and status.state == "running" else ""
+            self.notify(f"This process does not run{where}.", severity="warning", markup=False)
         elif program is None:
             self.notify("Run `pip install py-spy` to see stacks.", severity="warning", markup=False)
         else:

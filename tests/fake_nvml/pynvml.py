@@ -37,8 +37,8 @@ def nvmlDeviceGetUUID(handle: int) -> str:
     return _gpus()[handle]["uuid"]
 
 
-def nvmlDeviceGetName(handle: int) -> bytes:
-    return b"Fake 3000"
+def nvmlDeviceGetName(handle: int) -> str:
+    return "Fake 3000"
 
 
 def nvmlDeviceGetMemoryInfo(handle: int) -> SimpleNamespace:

@@ -1,5 +1,7 @@
 """Look: reads the processes of this machine once for many questions, and returns which are ready."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symphony.errors import SymphonyError
 from symphony.paths import experiment_folder
 from symphony_tmux import names
-from symphony_tmux.processes import observe
+from symphony_tmux.processes import observe, process_table
 from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Listing, Pane
 
@@ -58,12 +60,17 @@ class Look:
 
         sockets = self._sockets = self._sockets or Sockets()
         missing = sockets.missing(pane.pid, sorted(variables.bound_ports(services)))
-        return ", ".join(f"port {port}: {self._why_silent(port, str(facts['owner']))}" for port in missing)
+        return ", ".join(
+            f"port {port}: {self._why_silent(port, str(facts['owner']), sockets)}" for port in missing
+        )
 
-    def _why_silent(self, port: int, owner: str) -> str:
+    def _why_silent(self, port: int, owner: str, sockets: Sockets) -> str:
         """Return why a process does not listen on its port."""
         from symphony_tmux.listeners import Listeners
 
+        # To find the program of a socket, every process of the machine is looked through.
+        if process_table.HAS_PROC and not sockets.listening[port]:
+            return "not listening yet"
         if owner not in self._listeners:
             self._listeners[owner] = Listeners(owner)
         stranger = self._listeners[owner].stranger(port)
