@@ -185,7 +185,9 @@ def expected_start(configuration: str, options: Sequence[str]) -> str:
     said = _run(configuration, ["sbatch", "--test-only", *options, "--wrap=true"]).stderr
     if start := re.search(r"to start at (\S+)", said):
         return start[1]
-    text = (said.strip().splitlines() or ["sbatch --test-only printed nothing"])[-1]
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("Try ")]
+    errors = [line for line in lines if "error: " in line]
+    text = [*errors, *reversed(lines), "sbatch --test-only printed nothing"][0]
     raise (_no_answer(text) if _UNANSWERED.search(said) else SymphonyError(_plain(text)))
 
 

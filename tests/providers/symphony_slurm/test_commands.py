@@ -115,3 +115,29 @@ def test_an_error_of_sbatch_is_quoted(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(commands.SymphonyError) as raised:
         commands.submit("", ["--partition=nope"], "batch.sh")
     assert "invalid partition specified: nope" in raised.value.what
+
+
+@pytest.mark.parametrize(
+    ("said", "quoted"),
+    [
+        (
+            "sbatch: unrecognized option '--nonsense'\nTry \"sbatch --help\" for more information",
+            "unrecognized option '--nonsense'",
+        ),
+        (
+            "sbatch: lua: a note of the site\nsbatch: error: CPU count per node can not be satisfied\n"
+            "allocation failure: Requested node configuration is not available",
+            "CPU count per node can not be satisfied",
+        ),
+        ("allocation failure: Invalid qos specification", "allocation failure: Invalid qos specification"),
+        ("", "sbatch --test-only printed nothing"),
+    ],
+)
+def test_the_line_of_sbatch_that_names_the_fault_is_quoted(
+    said: str, quoted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "said").write_text(said)
+    install_program(tmp_path, "sbatch", f"cat {tmp_path}/said >&2; exit 1", monkeypatch)
+    with pytest.raises(commands.SymphonyError) as raised:
+        commands.expected_start("", ["--nonsense"])
+    assert raised.value.what == quoted
