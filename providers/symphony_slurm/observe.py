@@ -9,7 +9,7 @@ from typing import Literal
 from symphony.errors import SymphonyError
 from symphony_slurm import commands
 from symphony_slurm.commands import Job
-from symphony_slurm.folder import Folder, Record
+from symphony_slurm.folder import Ended, Folder, Record
 from symphony_tmux.processes.observe import signal_name
 
 State = Literal["running", "completed", "failed", "lost", "waiting", "blocked", "stopped"]
@@ -91,12 +91,12 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
             return Condition("lost", record.why, record)
         if record.hold is not None and record.hold.stopped:
             return Condition("stopped", record.hold.why, record)
-    if job is not None and job.state == "COMPLETING" and not _has_told_its_end(folder, job):
+    if job is not None and job.state == "COMPLETING" and last_end(folder, job) is None:
         return Condition("running", "its job is ending", record)
     if job is None or job.has_ended:
         return Condition("lost", why_ended(folder, job), record)
     if job.is_waiting:
-        return Condition("waiting", in_queue(job), record)
+        return Condition("waiting", in_queue(job, last_end(folder, job)), record)
     is_current = record is not None and record.attempt >= attempt and record.job == job.number
     if record is None or not is_current or folder.starting.exists():
         return Condition("waiting", "its allocation has begun", None)
@@ -107,8 +107,15 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
     return Condition("running", record.why, record)
 
 
-def in_queue(job: Job) -> str:
-    """Return why a job has not begun: `in the queue: Licenses, starts about 14:20`."""
+def last_end(folder: Folder, job: Job) -> Ended | None:
+    """Return the end of the last run of a job, which Slurm may have requeued; None if it has not ended."""
+    ended = folder.ended()
+    return ended if ended is not None and ended.job == job.number else None
+
+
+def in_queue(job: Job, ended: Ended | None = None) -> str:
+    """Return why a job has not begun, or not begun again: `in the queue: Licenses, starts about 14:20`."""
+    queue = f"{IN_QUEUE} again" if ended is not None else IN_QUEUE
     reason = job.reason.strip("()")
     words = _REASONS.get(reason)
     why = f"{reason} ({words})" if words else reason
@@ -116,7 +123,7 @@ def in_queue(job: Job) -> str:
     day, _, clock = job.start.partition("T")
     day = "" if day == time.strftime("%Y-%m-%d") else f"{day} "
     start = f", starts about {day}{clock[:5]}" if clock else ""
-    return f"{IN_QUEUE}: {why}{start}" if reason and reason != "None" else f"{IN_QUEUE}{start}"
+    return f"{queue}: {why}{start}" if reason and reason != "None" else f"{queue}{start}"
 
 
 def why_ended(folder: Folder, job: Job | None) -> str:
@@ -128,11 +135,6 @@ def why_ended(folder: Folder, job: Job | None) -> str:
         return f"job {submitted.number} has ended: {ended.why}"
     state = f": {job.state}" if job is not None else ""
     return f"job {submitted.number} has ended{state}"
-
-
-def _has_told_its_end(folder: Folder, job: Job) -> bool:
-    ended = folder.ended()
-    return ended is not None and ended.job == job.number
 
 
 def end_reason(record: Record) -> str:

@@ -25,7 +25,7 @@ from symphony.plan.names import printable
 from symphony_slurm import inputs
 from symphony_slurm.commands import Job
 from symphony_slurm.folder import Folder, Record, folder_of
-from symphony_slurm.observe import IN_QUEUE, Condition, Queue, condition, end_reason, in_queue
+from symphony_slurm.observe import IN_QUEUE, Condition, Queue, condition, end_reason, in_queue, last_end
 from symphony_tmux.processes import launch_file
 
 ALLOCATION_TYPE = "pulumi-python:dynamic/symphony_slurm:Allocation"
@@ -190,7 +190,7 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
         state="completed" if completes else now.state,
         ready=now.state == "running" and record.ready,
         why=f"stopped: {reason}" if completes else reason,
-        since=_since(recorded, now.state, record) or None,
+        since=_since(recorded, now.state, record, job) or None,
         words=words[-3:],
         node=record.node,
         code=services.get(VARIABLE, ""),
@@ -204,12 +204,20 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
     return process_logs.starting_again(status, log, int(facts["attempt"]))
 
 
-def _since(recorded: Recorded, state: str, record: Record) -> float:
+def _since(recorded: Recorded, state: str, record: Record, job: Job | None) -> float:
     """Return when the state began; 0 if that is not known."""
+    if state == "waiting" and job is not None and job.is_waiting:
+        return _queued_since(_folder(recorded), job)
     if state == "lost":
         ended = _folder(recorded).ended()
         return ended.at if ended is not None and ended.job == record.job else 0
     return record.ended if state in ("completed", "failed") else record.began
+
+
+def _queued_since(folder: Folder, job: Job) -> float:
+    """Return when a job came into the queue: at its submission, or when its last run ended."""
+    ended, submitted = last_end(folder, job), folder.job()
+    return ended.at if ended is not None else submitted.submitted if submitted is not None else 0
 
 
 def _last_words(log: str) -> tuple[str, ...]:
@@ -237,8 +245,10 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
     now = _condition(recorded, path, job)
     record = now.record
     if job is not None and job.is_waiting:
+        if (ended := last_end(folder, job)) is not None:
+            yield Link("ended", f"the last run of the job: {ended.why}", ended.at)
         remedy = "The process starts when the job starts"
-        yield Link("queue", in_queue(job), submitted.submitted, True, remedy=remedy)
+        yield Link("queue", in_queue(job, ended), _queued_since(folder, job), True, remedy=remedy)
         return
     if record is not None and record.node:
         attempt = f", start {record.attempt}" if record.attempt > 1 else ""

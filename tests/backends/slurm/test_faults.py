@@ -58,7 +58,8 @@ def test_a_preempted_job_restarts_its_processes(lab: Lab) -> None:
     words = ["--partition=urgent", "-N2", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
     urgent = lab.ask("sbatch", "--parsable", *words).strip()
     try:
-        assert "in the queue" in lab.becomes("a", "waiting")["why"]
+        assert "in the queue again" in lab.becomes("a", "waiting")["why"]
+        assert "it was cancelled or preempted" in lab.sandbox.symphony("why", "rl", "a").out
     finally:
         lab.ask("scancel", urgent)
     await_requeued(lab, job)

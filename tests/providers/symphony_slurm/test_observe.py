@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from symphony.backends.observe import Recorded
+from symphony.backends.slurm import observe
+from symphony.supervision import Declaration
+from symphony_slurm import commands
 from symphony_slurm.commands import Job
-from symphony_slurm.folder import Folder, Record
+from symphony_slurm.folder import Ended, Experiment, Folder, Record, Submitted
 from symphony_slurm.observe import condition
 
 
@@ -17,3 +23,36 @@ def test_a_process_of_a_requeued_job_waits_until_its_supervisor_has_begun(tmp_pa
     assert condition(folder, "a", 1, job).state == "waiting"
     folder.starting.unlink()
     assert condition(folder, "a", 1, job).state == "running"
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """Return an experiment with one process, which ran in job 7; by default, that job runs."""
+    folder = Folder(tmp_path)
+    folder.process("a").mkdir(parents=True)
+    folder.declare(Experiment(owner="p/rl#1", name="rl", supervision=Declaration(name="rl", members={})))
+    folder.note_job(Submitted(number=7, submitted=100.0))
+    folder.note(Record(path="a", attempt=1, job=7, state="running", node="n1", began=150.0))
+    monkeypatch.setattr(commands, "jobs", lambda _: {7: Job(7, "RUNNING")})
+    facts = {"path": "a", "attempt": 1, "cwd": "/", "argv": ["sleep"], "log": ""}
+    return Recorded("p/rl#1", "rl", {"a": facts}, connection={"folder": str(tmp_path)})
+
+
+def test_a_requeued_job_is_in_the_queue_again_since_its_last_run_ended(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "jobs", lambda _: {7: Job(7, "PENDING", reason="BeginTime")})
+    Folder(tmp_path).note_end(Ended(job=6, why="its processes have completed", at=90.0))
+    ((status,),) = observe.statuses([recorded])
+    assert (status.why.split(":")[0], status.since) == ("in the queue", 100.0), "of its first submission"
+    Folder(tmp_path).note_end(Ended(job=7, why="it was cancelled or preempted", at=200.0))
+    ((status,),) = observe.statuses([recorded])
+    assert (status.state, status.since) == ("waiting", 200.0)
+    assert status.why.startswith("in the queue again: BeginTime (")
+    links = {link.step: link for link in observe.why(recorded, "a", "rl")}
+    assert (links["ended"].what, links["ended"].since) == (
+        "the last run of the job: it was cancelled or preempted",
+        200.0,
+    )
+    assert (links["queue"].what, links["queue"].since) == (status.why, 200.0)
+    assert not links["ended"].broken
