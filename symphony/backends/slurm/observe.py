@@ -259,7 +259,8 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
         remedy = again if now.state == "stopped" and not now.is_good else ""
         yield Link(now.state, now.reason, record.began if record else None, broken=True, remedy=remedy)
     elif now.state == "running" and record is not None and not record.ready:
-        yield Link("ready", f"no: {now.reason}", record.began, True, _last_words(str(facts["log"])))
+        reason = now.reason or "it has just started"
+        yield Link("ready", f"no: {reason}", record.began, True, _last_words(str(facts["log"])))
     elif now.state == "running":
         left = f"; the job's time limit is in {job.left}" if job is not None and job.left else ""
         yield Link("ready", f"running{left}", record.began if record else None)

@@ -56,3 +56,8 @@ def test_a_requeued_job_is_in_the_queue_again_since_its_last_run_ended(
     )
     assert (links["queue"].what, links["queue"].since) == (status.why, 200.0)
     assert not links["ended"].broken
+
+
+def test_why_gives_a_reason_for_a_process_that_has_just_started_again(recorded: Recorded) -> None:
+    (link,) = (link for link in observe.why(recorded, "a", "rl") if link.step == "ready")
+    assert link.what == "no: it has just started"
