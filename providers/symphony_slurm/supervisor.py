@@ -175,6 +175,7 @@ class Slurm(logs.Outputs):
         """Start the requested processes and end the others, until all have completed or the job must end."""
         for number in _WHY:
             signal.signal(number, self._stop)
+        over = ""
         while not self._why:
             try:
                 over = self._step()
@@ -191,6 +192,8 @@ class Slurm(logs.Outputs):
         with suppress(OSError, SymphonyError):
             self._write()
             self._note_end(self._why)
+            if self._why == over:
+                self._remove_secrets()
             if self._why == _WHY[signal.SIGTERM]:
                 self._note_end(_why_told(commands.jobs(self._experiment.configuration).get(self._job)))
 
@@ -204,6 +207,15 @@ class Slurm(logs.Outputs):
 
     def _note_end(self, why: str) -> None:
         self._folder.note_end(Ended(job=self._job, why=why, at=time.time()))
+
+    def _remove_secrets(self) -> None:
+        """Remove the secrets of processes that have ended: a later start writes a file of its own.
+
+        Another job starts processes that were held or lost again, with the files that they have.
+        """
+        for path, record in self._records.items():
+            if record.state == "ended":
+                files.remove(self._folder.process(path) / f"secrets@{record.attempt}.sh")
 
     def _step(self) -> str:
         """Do the due work; return the reason why the job must end, empty while it continues."""

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from tests.backends.slurm.conftest import Lab
+from tests.sandbox import wait_for
 from toolchain.slurm.cluster import NODES
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
@@ -180,3 +181,29 @@ def test_an_unreachable_slurm_controller_is_a_one_line_error(lab: Lab) -> None:
             assert "Slurm does not answer" in ran.err
     finally:
         file.write_text(before)
+
+
+SECRET = """
+with Experiment() as e:
+    e.new_process("a", "echo $TOKEN", secret_env={"TOKEN": "token.txt"})
+    e.new_process("b", "echo $TOKEN", secret_env={"TOKEN": "token.txt"})
+"""
+
+
+def test_a_job_that_ends_by_itself_removes_its_secrets_and_a_restart_has_them_again(lab: Lab) -> None:
+    (lab.sandbox.folder / "token.txt").write_text("hush")
+    lab.sandbox.write(SECRET)
+
+    def end() -> list[str]:
+        """Return the processes that printed the secret, one for each start, when the job has ended."""
+        wait_for(lambda: not lab.jobs(), 40, "the job has ended")
+        assert [*(lab.sandbox.home / "slurm").rglob("secrets@*.sh")] == []
+        assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"completed"}
+        return sorted(line["path"] for line in lab.lines() if line["text"] == "hush")
+
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    assert end() == ["a", "b"]
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    assert end() == ["a", "b"]
+    lab.sandbox.symphony("restart", "rl", "a", "-y", timeout=60)
+    assert end() == ["a", "a", "b"]
