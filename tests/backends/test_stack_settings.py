@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any, cast
@@ -59,6 +60,39 @@ def test_each_invalid_setting_is_one_problem(given: dict[str, Any], problem: str
 def test_an_invalid_tmux_server_name_is_a_problem(server: str) -> None:
     (problem,) = problems(settings_reader.read({"symphony:server": server}))
     assert problem.endswith("expected letters, digits, - and _")
+
+
+def slurm_problem(folder: Path, setting: str) -> str:
+    """Return the problem of a settings file with this setting in its third line, with the remedy."""
+    file = folder / "Pulumi.rl.yaml"
+    key, value = setting.split(": ")
+    file.write_text(f"config:\n  symphony:backend: slurm\n  symphony:{setting}\n")
+    settings = settings_reader.read({"symphony:backend": "slurm", f"symphony:{key}": value}, file)
+    for problem in settings.problems:
+        assert [str(where).rpartition("/")[2] for where in problem.where] == ["Pulumi.rl.yaml:3"]
+    return "".join(problems(settings))
+
+
+def test_a_shared_folder_that_cannot_be_written_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert slurm_problem(tmp_path, f"sharedFolder: {tmp_path}/a/b") == ""
+    (tmp_path / "file").touch()
+    begin = f"symphony:sharedFolder is {tmp_path}/file/a, but you cannot write to {tmp_path}/file: "
+    assert slurm_problem(tmp_path, f"sharedFolder: {tmp_path}/file/a").startswith(begin)
+    assert slurm_problem(tmp_path, "sharedFolder: ~no-such-user/a").count("there is no such user") == 1
+    # Root may write anywhere.
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: access(path, mode) and (path, mode) != (tmp_path, 3))
+    begin = f"symphony:sharedFolder is {tmp_path}/a/b, but you cannot write to {tmp_path}: "
+    assert slurm_problem(tmp_path, f"sharedFolder: {tmp_path}/a/b").startswith(begin)
+
+
+def test_a_slurm_conf_that_does_not_exist_is_a_problem(tmp_path: Path) -> None:
+    problem = slurm_problem(tmp_path, f"slurmConf: {tmp_path}/none.conf")
+    assert problem.startswith(f"symphony:slurmConf is {tmp_path}/none.conf, which is missing or not readable: ")
+    (tmp_path / "none.conf").touch()
+    assert slurm_problem(tmp_path, f"slurmConf: {tmp_path}/none.conf") == ""
 
 
 def test_settings_parse_from_pulumi_strings_and_from_yaml_values() -> None:

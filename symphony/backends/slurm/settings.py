@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,24 @@ class Settings(StackSettings):
                     f"has {option}, which is not an option",
                     "write --NAME or --NAME=VALUE",
                 )
+        if self.shared_folder and (why := _unusable(self.shared_folder)):
+            remedy = "choose a folder that every node can access and you can write to"
+            yield "shared_folder", f"is {self.shared_folder}, but {why}", remedy
+        if self.slurm_conf and not os.access(self.slurm_conf, os.R_OK):
+            remedy = "name the slurm.conf of your cluster, or remove the setting"
+            yield "slurm_conf", f"is {self.slurm_conf}, which is missing or not readable", remedy
+
+
+def _unusable(shared: str) -> str:
+    """Return why no experiment can have its folder in a shared folder; empty if one can."""
+    try:
+        place = Path(shared).expanduser().absolute()
+    except RuntimeError:
+        return "there is no such user"
+    # The first `up` makes the folder.
+    existing = next(folder for folder in (place, *place.parents) if os.access(folder, os.F_OK))
+    is_usable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+    return "" if is_usable else f"you cannot write to {existing}"
 
 
 def settings_of(context: Context) -> Settings:
