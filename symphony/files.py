@@ -109,9 +109,14 @@ def create(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Write a new file in place of whatever is at the path; a link there is removed, not followed."""
     remove(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, mode)
-        file.write(content)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(content)
+    except OSError as error:
+        # A write does not know its file, and the user must know which disk is full.
+        error.filename = str(path)
+        raise
 
 
 def replace(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o600) -> None:

@@ -36,7 +36,11 @@ _PLUGIN_PREFIX = re.compile(
 )
 # The first line of several errors, each of which follows in a line of its own.
 _SEVERAL = re.compile(r"\d+ errors? occurred:$")
-_FULL_DISK = "no space left on device"
+# The engine names a file before it, and a Python exception after it.
+_FULL_DISK = re.compile(
+    r"(?:(?<!\S)(?:file://)?(?P<engine>/\S*): )?no space left on device(?:: '(?P<python>/[^']+)')?",
+    re.IGNORECASE,
+)
 # The engine's errors when the program has ended during a call, and before one.
 _NO_ANSWER = re.compile(r"error reading from server: EOF|dial unix \S+/program: connect: connection refused")
 _HEAD = "Traceback (most recent call last):"
@@ -162,8 +166,8 @@ def _provider_error(trace: Traceback, path: str) -> SymphonyError:
     if trace.is_ours:
         kind = UserError if trace.name.endswith("UserError") else SymphonyError
         return kind(trace.text.rstrip("."), where=path)
-    if _FULL_DISK in trace.short.lower():
-        return _full_disk(str(paths.home()))
+    if match := _FULL_DISK.search(trace.short):
+        return _full_disk(match, str(paths.home()))
     return SymphonyError(
         f"the resource's provider failed: {trace.short}",
         where=path,
@@ -243,8 +247,8 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
         return _damaged(stack, project)
     if "This is a bug!" in text:
         return _engine_bug(text, stack)
-    if _FULL_DISK in text:
-        return _full_disk(str(file_store.root()) if file_store.is_files() else "")
+    if match := _FULL_DISK.search(text):
+        return _full_disk(match, str(file_store.root()) if file_store.is_files() else "")
     if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
         remedy = "Take ownership of that file (chown)"
         if match[2] == "read-only file system":
@@ -253,7 +257,11 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
     return None
 
 
-def _full_disk(where: str) -> SymphonyError:
+def _full_disk(match: re.Match[str], where: str) -> SymphonyError:
+    """Return the error of a full disk; where: the folder to free unless the text names a file elsewhere."""
+    file = match["engine"] or match["python"]
+    if file and not Path(file).is_relative_to(where):
+        where = str(Path(file).parent)
     return SymphonyError(
         "the disk is full",
         where=where,

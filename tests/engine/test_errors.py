@@ -9,6 +9,7 @@ import pytest
 from symphony import paths
 from symphony.engine import errors
 from symphony.engine.run.events import Diagnostic, Outcome, Result
+from symphony.engine.state import file_store
 
 PROVIDER = """Traceback (most recent call last):
   File "/env/lib/python3.11/site-packages/pulumi/dynamic/__main__.py", line 84, in wrapper
@@ -79,6 +80,26 @@ def test_a_provider_without_disk_names_the_folder_to_free() -> None:
     error = errors.error_of(outcome((text, "urn:x::a")))
     assert (error.what, error.where) == ("the disk is full", str(paths.home()))
     assert "Free some space" in error.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("OSError: [Errno 28] No space left on device: '/mnt/my disk/rl-1/draft'", "/mnt/my disk/rl-1"),
+        ("error: write /mnt/disk/state/rl.json: no space left on device", "/mnt/disk/state"),
+        ("error: mkdir file:///mnt/disk/state: no space left on device", "/mnt/disk"),
+        ("error: fork: no space left on device", ""),
+        ("error: write /mnt/my disk/rl.json: no space left on device", ""),
+        ("error: open {root}/stacks/rl.json: no space left on device", ""),
+    ],
+)
+def test_a_full_disk_is_named_by_the_folder_in_the_error(text: str, place: str) -> None:
+    text = text.replace("{root}", str(file_store.root()))
+    if text.startswith("OSError"):
+        text = PROVIDER.replace("symphony_tmux.errors.Refused: port 7000 is taken", text)
+    error = errors.error_of(outcome((text, "urn:x::a")))
+    assert error.what == "the disk is full"
+    assert error.where == (place or str(file_store.root()))
 
 
 WORDS = (
