@@ -203,7 +203,10 @@ def _pod_changes(path: str, components: Components, differences: Mapping[str, li
 
 def _why(setting: str, old: Inputs, new: Inputs, code_sets: CodeSets) -> Iterator[str]:
     before, after = old.get(setting), new.get(setting)
-    if isinstance(before or after, Mapping):
+    if setting == "allocation":
+        # Its values are digests.
+        yield "a new allocation"
+    elif isinstance(before or after, Mapping):
         yield from _variables(setting, cast("Inputs", before or {}), cast("Inputs", after or {}), code_sets)
     elif isinstance(before or [], list) and isinstance(after or [], list):
         yield f"{setting}: {_lists(cast('list[Any]', before or []), cast('list[Any]', after or []))}"

@@ -40,6 +40,12 @@ def test_another_partition_is_a_reason() -> None:
     assert rows({"a": old}, {"a": new}) == [("a", "restart", "place partition: cpu -> gpu")]
 
 
+def test_another_allocation_is_a_reason_without_its_digests() -> None:
+    assert rows({"a": {"allocation": "b1ad"}}, {"a": {"allocation": "c0ae"}}) == [
+        ("a", "restart", "a new allocation")
+    ]
+
+
 def test_a_process_restarted_by_others_in_its_pod_names_them() -> None:
     def inputs(own: str, pod: str) -> dict[str, Any]:
         return {"args": [own], "fingerprint": pod}

@@ -227,6 +227,16 @@ def in_words(options: Sequence[str]) -> str:
     return " and ".join(map(_in_words, components(options)))
 
 
+def reason(current: Sequence[str], options: Sequence[str]) -> str:
+    """Return what the job of the current options lacks: its size in words, or else the other options."""
+    if in_words(current) != in_words(options):
+        return f"has {in_words(current)}"
+    removed = " ".join(option for option in current if option not in options)
+    added = " ".join(option for option in options if option not in current)
+    parts = [f"with {removed}"] * bool(removed) + [f"without {added}"] * bool(added)
+    return f"was submitted {' and '.join(parts) or 'with its options in another order'}"
+
+
 def _in_words(options: Sequence[str]) -> str:
     sizes, nodes = _sizes(options), _value(options, "nodes")
     parts = [f"{sizes['cpus-per-task']} cpu"]

@@ -98,7 +98,7 @@ def _check_job(
         return (), ()
     new = ""
     if current and job:
-        new = f"; it needs a new allocation: job {job.number} has {job_size.in_words(current)}"
+        new = f"; it needs a new allocation: job {job.number} {job_size.reason(current, options)}"
     try:
         limits = commands.time_limits(settings.slurm_conf or "")
         if unknown := [*_unknown_partitions(spec, [name for name in limits if name])]:

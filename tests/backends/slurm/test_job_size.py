@@ -148,3 +148,18 @@ def test_the_partition_of_a_process_is_that_of_its_group_and_else_of_the_stack()
     shares = job_size.shares_of([*members, ("other", ProcessSpec(name="other"), "")], SETTINGS)
     partitions = {path: share.partition for path, share in shares.items()}
     assert partitions == {"a": "cpu", "g/a": "cpu", "g/b": "cpu", "other": "gpu"}
+
+
+def test_the_reason_of_a_new_job_names_the_options_that_its_words_leave_out(tmp_path: Path) -> None:
+    plain = Settings(time="10")
+    before = job_size.options_of(plain, {"a": Share(partition="", cpus=1)}, Folder(tmp_path))
+    larger = job_size.options_of(plain, {"a": Share(partition="", cpus=3)}, Folder(tmp_path))
+    other = [*before, "--exclusive", "--nice=5"]
+    assert job_size.reason(before, larger) == "has 1 node with 1 cpu (time 10)"
+    assert job_size.reason(before, other) == "was submitted without --exclusive --nice=5"
+    assert job_size.reason([*before, "--mail-type=END"], other) == (
+        "was submitted with --mail-type=END and without --exclusive --nice=5"
+    )
+    assert job_size.reason(other, [*before, "--nice=5", "--exclusive"]) == (
+        "was submitted with its options in another order"
+    )
