@@ -237,11 +237,7 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
         yield Link("submitted", "no: the job no longer exists", broken=True, remedy=again)
         return
     yield Link("submitted", f"job {submitted.number}", submitted.submitted)
-    try:
-        job = Queue().job(folder)
-    except SymphonyError as error:
-        yield Link("reached", f"no: {error.what}", broken=True, remedy=error.remedy)
-        return
+    job = Queue().job(folder)
     now = _condition(recorded, path, job)
     record = now.record
     if job is not None and job.is_waiting:

@@ -176,7 +176,7 @@ def test_an_unreachable_slurm_controller_is_a_one_line_error(lab: Lab) -> None:
     before = file.read_text()
     file.write_text(before.replace(str(lab.slurm.configuration), str(elsewhere)))
     try:
-        for words in (("process", "rl"), ("delete", "rl", "-y")):
+        for words in (("process", "rl"), ("why", "rl", "client"), ("delete", "rl", "-y")):
             ran = lab.sandbox.symphony(*words, code=1)
             assert "Slurm does not answer" in ran.err
     finally:

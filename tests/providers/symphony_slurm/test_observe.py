@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from symphony.backends.observe import Recorded
+from symphony.backends.observe import ProcessStatus, Recorded
 from symphony.backends.slurm import observe
+from symphony.errors import SymphonyError
 from symphony.supervision import Declaration
 from symphony_slurm import commands
 from symphony_slurm.commands import Job
@@ -38,15 +39,21 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
     return Recorded("p/rl#1", "rl", {"a": facts}, connection={"folder": str(tmp_path)})
 
 
+def status_of(recorded: Recorded) -> ProcessStatus:
+    (statuses,) = observe.statuses([recorded])
+    assert not isinstance(statuses, SymphonyError)
+    return statuses[0]
+
+
 def test_a_requeued_job_is_in_the_queue_again_since_its_last_run_ended(
     recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "jobs", lambda _: {7: Job(7, "PENDING", reason="BeginTime")})
     Folder(tmp_path).note_end(Ended(job=6, why="its processes have completed", at=90.0))
-    ((status,),) = observe.statuses([recorded])
+    status = status_of(recorded)
     assert (status.why.split(":")[0], status.since) == ("in the queue", 100.0), "of its first submission"
     Folder(tmp_path).note_end(Ended(job=7, why="it was cancelled or preempted", at=200.0))
-    ((status,),) = observe.statuses([recorded])
+    status = status_of(recorded)
     assert (status.state, status.since) == ("waiting", 200.0)
     assert status.why.startswith("in the queue again: BeginTime (")
     links = {link.step: link for link in observe.why(recorded, "a", "rl")}
@@ -56,6 +63,17 @@ def test_a_requeued_job_is_in_the_queue_again_since_its_last_run_ended(
     )
     assert (links["queue"].what, links["queue"].since) == (status.why, 200.0)
     assert not links["ended"].broken
+
+
+def test_why_is_an_error_if_slurm_does_not_answer(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: str) -> dict[int, Job]:
+        raise commands.NoAnswer("Slurm does not answer")
+
+    monkeypatch.setattr(commands, "jobs", fail)
+    with pytest.raises(commands.NoAnswer):
+        observe.why(recorded, "a", "rl")
 
 
 def test_why_gives_a_reason_for_a_process_that_has_just_started_again(recorded: Recorded) -> None:
