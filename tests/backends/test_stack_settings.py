@@ -90,7 +90,8 @@ def test_a_shared_folder_that_cannot_be_written_is_a_problem(
 
 def test_a_slurm_conf_that_does_not_exist_is_a_problem(tmp_path: Path) -> None:
     problem = slurm_problem(tmp_path, f"slurmConf: {tmp_path}/none.conf")
-    assert problem.startswith(f"symphony:slurmConf is {tmp_path}/none.conf, which is missing or not readable: ")
+    begin = f"symphony:slurmConf is {tmp_path}/none.conf, which is missing or not readable: "
+    assert problem.startswith(begin)
     (tmp_path / "none.conf").touch()
     assert slurm_problem(tmp_path, f"slurmConf: {tmp_path}/none.conf") == ""
 
