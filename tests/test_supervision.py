@@ -432,6 +432,19 @@ def test_stop_after_warns_stops_all_and_restarts_counting_after_up(world: World)
     assert world.states["prepare"] == "running"
 
 
+@pytest.mark.parametrize(("limit", "before"), [(660.0, 600), (600.0, 300)])
+def test_the_warning_comes_ten_minutes_before_or_at_half_of_a_shorter_limit(
+    world: World, limit: float, before: int
+) -> None:
+    supervisors = _supervisors_of(world, members={"a": Member()}, stop_after=limit)
+    world.clock += limit - before - 2
+    _steps(supervisors, 1)
+    assert not world.said
+    world.clock += 2
+    _steps(supervisors, 2)
+    assert len(world.said) == 1
+
+
 def test_idle_after_counts_time_without_output_and_cpu_use(world: World) -> None:
     members = {"a": Member(), "b": Member()}
     supervisor = next(_supervisors_of(world, members=members, idle_after=1800.0))
