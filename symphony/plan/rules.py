@@ -485,7 +485,7 @@ def order_fits_pods(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
                 what = f"{path} waits for {on}, but the processes of a group start together, in one pod"
                 yield Problem(what, "move one of them out of the group", (dependency.where,))
     has_own_cycle = any(order_has_no_cycle(spec, target))
-    if not has_own_cycle and (cycle := _cycle(edges)):
+    for cycle in () if has_own_cycle else _cycles(edges):
         what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}; the processes of a group start together"
         lines = tuple(edges[pod][on].where for pod, on in itertools.pairwise(cycle))
         yield Problem(what, "remove one of these dependencies", lines)
@@ -514,7 +514,7 @@ def order_has_no_cycle(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
     edges: dict[str, dict[str, Dependency]] = {}
     for path, dependency, paths in waits(spec):
         edges.setdefault(path, {}).update(dict.fromkeys(paths, dependency))
-    if cycle := _cycle(edges):
+    for cycle in _cycles(edges):
         lines = tuple(edges[path][on].where for path, on in itertools.pairwise(cycle))
         what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}"
         yield Problem(what, "remove one of these dependencies", lines)
@@ -559,13 +559,22 @@ def paths_by_name(spec: ExperimentSpec) -> dict[str, list[str]]:
     return by_name
 
 
-def _cycle(edges: Mapping[str, Mapping[str, Dependency]]) -> list[str]:
-    """Return the paths of a cycle, with its first path again at the end; empty if there is no cycle."""
-    try:
-        TopologicalSorter(edges).prepare()
-    except CycleError as error:
-        return error.args[1][::-1]
-    return []
+def _cycles(edges: Mapping[str, Mapping[str, Dependency]]) -> Iterator[list[str]]:
+    """Yield the paths of cycles, with the first path again at the end; no two cycles share a dependency."""
+    while True:
+        try:
+            TopologicalSorter(edges).prepare()
+        except CycleError as error:
+            cycle: list[str] = error.args[1][::-1]
+        else:
+            return
+        yield cycle
+        # Equal dependencies of different processes are not the same, but those of a group's processes are.
+        told = {id(edges[path][on]) for path, on in itertools.pairwise(cycle)}
+        edges = {
+            path: {on: dependency for on, dependency in others.items() if id(dependency) not in told}
+            for path, others in edges.items()
+        }
 
 
 # commands, images, and texts that an operating system can pass to a process

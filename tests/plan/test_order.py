@@ -71,6 +71,29 @@ def test_a_dependency_cycle_is_refused_with_its_lines(problems_of):
     assert len(problem.where) == 3
 
 
+def test_all_dependency_cycles_are_told_at_once(problems_of):
+    problems = problems_of(
+        """
+        exp = Experiment("rl")
+        exp.new_process("c", ["x"], depends_on="c")
+        exp.new_process("d", ["x"], depends_on="hub")
+        exp.new_process("e", ["x"], depends_on="hub")
+        exp.new_process("hub", ["x"], depends_on=["d", "e"])
+        first = exp.new_process_group("first")
+        second = exp.new_process_group("second")
+        for name in "123":
+            first.new_process(name, ["x"])
+            second.new_process(name, ["x"])
+        first.depends_on(second)
+        second.depends_on(first)
+        """
+    )
+    cycles = [{*problem.what.partition(": ")[2].split(" -> ")} for problem in problems]
+    assert len(cycles) == 4, "one for the two dependencies of the groups"
+    for cycle in ({"c"}, {"d", "hub"}, {"e", "hub"}):
+        assert cycle in cycles
+
+
 @pytest.mark.parametrize("given", ['condition="finished"', "timeout=[]", "timeout=-1", 'timeout="soon"'])
 def test_an_invalid_condition_or_timeout_is_refused_at_its_line(planned, given):
     with pytest.raises(UserError, match=r"depends_on|timeout"):
