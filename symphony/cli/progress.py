@@ -225,7 +225,8 @@ def _start(path: str, state: str) -> tuple[Any, Any]:
 
 
 def _cause(status: ProcessStatus) -> str:
-    return status.why.rpartition(": ")[2]
+    """Return what counts as the same trouble: a wait that runs out is more than the wait before."""
+    return f"blocked: {status.why}" if status.state == "blocked" else status.why.rpartition(": ")[2]
 
 
 def _is_trouble(status: ProcessStatus) -> bool:

@@ -27,6 +27,18 @@ def test_without_a_terminal_waiting_processes_are_one_line(capsys: pytest.Captur
     assert capsys.readouterr().out.splitlines() == ["  waiting for 2 of 3 to run"]
 
 
+def test_a_wait_that_runs_out_is_told_although_its_cause_was_told_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Board() as board:
+        for state, why in (("waiting", "for web (ready)"), ("blocked", "web is not ready after 15 s")) * 2:
+            board.watch([status("client", state, f"{why}: port 8000: not listening yet")])
+    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["client", "waiting:"],
+        ["client", "blocked:"],
+    ]
+
+
 def test_a_narrow_terminal_cuts_the_note_and_not_the_name() -> None:
     console = Console(width=90, file=io.StringIO())
     board = Board(quiet=True)
