@@ -115,7 +115,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """The reason why a process does not run.
 
     why: the reason in words. with_workers: the process starts again together with its equal workers.
-    blocked: waiting alone does not help. stopped: the end of the experiment that stopped the process.
+    blocked: waiting alone does not help. stopped: the end of the experiment that stopped the process; a
+    process that was blocked then still tells why it is blocked.
     since: when the wait began, for its deadline, in the seconds of World.now; None if unknown.
     shown_since: when the process was last blocked or unblocked; None if it never was.
     """
@@ -133,10 +134,15 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether nothing holds the process any longer; the supervisor then starts it at once."""
         return not (self.waits() or self.blocked or self.stopped)
 
+    @property
+    def state(self) -> Literal["blocked", "stopped", "waiting"]:
+        """Return the state of the process."""
+        return "blocked" if self.blocked else "stopped" if self.stopped else "waiting"
+
     def waits(self) -> tuple[str, ...]:
         """Return the conditions waited for, such as `prepare (completed)`; none for a stopped process."""
         workers = ("the other workers (started)",) if self.with_workers else ()
-        return () if self.stopped else (*map(str, self.waits_for), *workers)
+        return () if self.state == "stopped" else (*map(str, self.waits_for), *workers)
 
 
 @dataclass(frozen=True)
@@ -574,7 +580,10 @@ class Supervisor:
             is_ending = end.state == "stopped" or bool(self._declared.primary)
             if _is_alive(fact) and now >= end.at + delay and is_ending:
                 waits = fact.hold.waits_for if fact.hold is not None else self._members[path].waits_for
-                self._world.hold(path, Hold(waits_for=waits, why=end.why, stopped=end.state, since=now))
+                hold = Hold(waits_for=waits, why=end.why, stopped=end.state, since=now)
+                if fact.hold is not None and fact.hold.blocked:
+                    hold = msgspec.structs.replace(fact.hold, stopped=end.state)
+                self._world.hold(path, hold)
 
     def _due_end(self, look: _Look, now: float) -> End | None:
         """Return the end that is due now, if any; warn of an end that is near."""
@@ -588,7 +597,7 @@ class Supervisor:
             failed and self._declared.primary
         ):
             path, fact = next(iter(failed.items()), ("", None))
-            why = f"{path} {_how(fact)}" if fact is not None else f"{', '.join(ending[:3])} completed"
+            why = f"{path} {_how(fact, facts)}" if fact is not None else f"{', '.join(ending[:3])} completed"
             # Processes that failed earlier count too: a restart of one of them resumes the experiment.
             starts = {
                 path: _start_or_blocked(f) for path, f in facts.items() if path in own or _has_failed(f)
@@ -721,13 +730,19 @@ def _is_another(fact: Fact, start: str) -> bool:
 
 def _has_failed(fact: Fact) -> bool:
     """Return whether a process has failed for good, or waits for a process that has."""
-    return fact.state in ("failed", "lost") or (fact.hold is not None and fact.hold.blocked)
+    if fact.hold is not None:
+        return fact.hold.blocked and not fact.hold.stopped
+    return fact.state in ("failed", "lost")
 
 
-def _how(fact: Fact) -> str:
-    why = fact.hold.why if fact.hold is not None else fact.why
-    state = "is blocked" if fact.hold is not None else fact.state
-    return f"{state}: {why}" if why else state
+def _how(fact: Fact, facts: Mapping[str, Fact]) -> str:
+    """Return how a process failed, in words; for a blocked one, why the first of the chain is blocked."""
+    if fact.hold is None:
+        return f"{fact.state}: {fact.why}" if fact.why else fact.state
+    before = [facts[wait.path] for wait in fact.hold.waits_for if wait.path in facts]
+    if blocked := [other for other in before if other.hold is not None and other.hold.blocked]:
+        return _how(blocked[0], facts)
+    return f"is blocked: {fact.hold.why}"
 
 
 def _late(wait: Wait, why: str, waited: float) -> _Answer:

@@ -99,8 +99,7 @@ class World:
         states = dict[str, str]()
         for path, fact in self.known.items():
             hold = fact.hold
-            state = fact.state if hold is None else "blocked" if hold.blocked else "waiting"
-            states[path] = "stopped" if hold is not None and hold.stopped else state
+            states[path] = fact.state if hold is None else hold.state
         return states
 
 
@@ -525,6 +524,36 @@ def test_a_blocked_process_continues_after_up_although_the_experiment_had_ended(
     world.hold("late", Hold(waits_for=members["late"].waits_for))
     _steps(supervisors, 2)
     assert world.states["late"] == "running"
+
+
+def test_a_process_that_is_blocked_at_the_end_stays_blocked_and_the_end_names_the_cause(world: World) -> None:
+    members = {
+        "prepare": Member(),
+        "train": Member(waits_for=(_wait("prepare", "completed"),)),
+        "evaluate": Member(waits_for=(_wait("train", "completed"),)),
+        "other": Member(),
+    }
+    supervisors = _supervisors_of(world, members=members, primary=("evaluate",))
+    _steps(supervisors)
+    world.end("prepare", 3)
+    _steps(supervisors, 4)
+    whys = {path: fact.hold.why for path, fact in world.known.items() if fact.hold is not None}
+    assert whys == {
+        "train": "prepare failed: exit 3",
+        "evaluate": "train is blocked",
+        "other": "evaluate is blocked: prepare failed: exit 3",
+    }
+    assert {path: world.states[path] for path in whys} == {
+        "train": "blocked",
+        "evaluate": "blocked",
+        "other": "stopped",
+    }
+    # The next `up` starts the process that failed; the others go on.
+    world.start("prepare")
+    _steps(supervisors)
+    world.end("prepare")
+    _steps(supervisors, 2)
+    assert (world.states["train"], world.states["evaluate"]) == ("running", "waiting")
 
 
 NAMES = ["NAME", "STATE", "EXIT", "SECONDS", "LAST_LINES"]

@@ -45,7 +45,7 @@ class Condition:
     def is_good(self) -> bool:
         """Return whether it needs no repair: it runs, waits, has completed or ended with its primaries."""
         hold = self.record.hold if self.record is not None else None
-        if self.state == "stopped" and hold is not None:
+        if self.state in ("stopped", "blocked") and hold is not None and hold.stopped:
             return hold.stopped != "stopped"
         return self.state in ("running", "completed", "waiting", "blocked")
 
@@ -90,7 +90,7 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
         if record.state == "lost" and not (job is not None and job.is_waiting):
             return Condition("lost", record.why, record)
         if record.hold is not None and record.hold.stopped:
-            return Condition("stopped", record.hold.why, record)
+            return Condition(record.hold.state, record.hold.why, record)
     if job is not None and job.state == "COMPLETING" and last_end(folder, job) is None:
         return Condition("running", "its job is ending", record)
     if job is None or job.has_ended:
@@ -101,7 +101,7 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
     if record is None or not is_current or folder.starting.exists():
         return Condition("waiting", "its allocation has begun", None)
     if record.hold is not None and not record.hold.is_over:
-        return Condition("blocked" if record.hold.blocked else "waiting", record.hold.why, record)
+        return Condition(record.hold.state, record.hold.why, record)
     if record.state == "starting" or record.hold is not None:
         return Condition("waiting", record.why or "its step starts", record)
     return Condition("running", record.why, record)

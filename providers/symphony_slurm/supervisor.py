@@ -265,13 +265,14 @@ class Slurm(logs.Outputs):
             record for path, record in records.items() if record and record.attempt == self._wanted.get(path)
         ]
         holds = [record.hold for record in current if record.hold is not None]
-        is_waiting = any(not hold.blocked and not hold.stopped for hold in holds)
+        is_waiting = any(hold.state == "waiting" for hold in holds)
         if self._running or is_waiting or len(current) < len(records):
             self._idle = time.monotonic()
             return ""
         if all(record.is_over for record in current):
-            stopped = [hold.why for hold in holds if hold.stopped == "stopped"]
-            return stopped[0] if stopped else "its processes have completed"
+            # The reason of a blocked one is its own.
+            stopped = sorted((hold.blocked, hold.why) for hold in holds if hold.stopped == "stopped")
+            return stopped[0][1] if stopped else "its processes have completed"
         return "no process was running any more" if time.monotonic() - self._idle > LINGER else ""
 
     # queries of symphony.supervision
@@ -360,7 +361,7 @@ class Slurm(logs.Outputs):
             return
         known, attempt = self._records.get(path), self._wanted[path]
         before = known.hold if known is not None and known.attempt == attempt else None
-        is_same = before is not None and (before.blocked, before.stopped) == (hold.blocked, hold.stopped)
+        is_same = before is not None and before.state == hold.state
         self._note(
             Record(
                 path=path,

@@ -115,6 +115,32 @@ def test_other_processes_stop_with_the_primary_and_restart_with_it(backend: Back
         assert backend.becomes(stack, path, "running")["ready"]
 
 
+CHAIN = """
+with Experiment(primary="evaluate", termination_delay=1) as e:
+    e.new_process("prepare", "exit CODE")
+    e.new_process("train", "true").depends_on("prepare", condition="completed")
+    e.new_process("evaluate", "true").depends_on("train", condition="completed")
+    e.new_process("server", "sleep 1000")
+"""
+
+
+def test_the_cause_of_a_blocked_primary_is_told_after_the_end_and_all_go_on_once_it_is_mended(
+    backend: Backend, stack: str
+) -> None:
+    backend.up(stack, CHAIN.replace("CODE", "3"), fails=True)
+    assert "prepare failed" in backend.becomes(stack, "server", "stopped")["why"]
+    statuses = backend.statuses(stack)
+    assert {path: statuses[path]["state"] for path in ("train", "evaluate")} == {
+        "train": "blocked",
+        "evaluate": "blocked",
+    }
+    assert "prepare failed" in statuses["train"]["why"]
+    assert "prepare failed" in backend.sandbox.symphony("why", stack, "train").out
+    backend.up(stack, CHAIN.replace("CODE", "0"))
+    backend.sandbox.symphony("wait", stack, "--timeout", "60s")
+    backend.becomes(stack, "train", "completed")
+
+
 LIMIT = """
 with Experiment(stop_after="15s") as e:
     e.new_process("a", "sleep 1000")

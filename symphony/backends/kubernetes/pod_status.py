@@ -177,10 +177,10 @@ def _supervised(pod: Values) -> _Condition | None:
         again = why(supervisor.RESTARTS)
         return ("waiting", again, made) if again else None
     if supervisor.is_gated(pod):
-        if stopped := why(supervisor.STOPPED):
-            return _stopped(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)
         if blocked := why(supervisor.BLOCKED):
             return "blocked", blocked, None
+        if stopped := why(supervisor.STOPPED):
+            return _stopped(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)
         return "waiting", why(supervisor.WHY), made
     if (stopped := why(supervisor.STOPPED)) and text(pod, "status", "phase") == "Failed":
         return _stopped(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)

@@ -321,15 +321,24 @@ def ended(
         return None
     counted = failed or orders["primary"]
     times = [_finished(pods[primary["pod"]], primary["container"], now) for primary in counted]
-    why = _how(failed[0], pods, codes[failed[0]["path"]]) if failed else COMPLETED
+    why = _how(failed[0], orders, pods, codes[failed[0]["path"]]) if failed else COMPLETED
     return why, (min if failed else max)(times)
 
 
-def _how(place: Mapping[str, str], pods: Mapping[str, Pod], code: int | None) -> str:
+def _how(
+    place: Mapping[str, str], orders: Mapping[str, Any], pods: Mapping[str, Pod], code: int | None
+) -> str:
     """Return how a process failed, in words."""
-    if _is_blocked(pod := pods[place["pod"]]):
-        return f"{place['path']} is blocked: {note(pod, BLOCKED)}"
+    if _is_blocked(pods[place["pod"]]):
+        return f"{place['path']} is blocked: {_cause(place['pod'], orders, pods)}"
     return f"{place['path']} failed" + (f": exit {code}" if code and code > 0 else "")
+
+
+def _cause(name: str, orders: Mapping[str, Any], pods: Mapping[str, Pod]) -> str:
+    """Return why the first pod of a chain of blocked ones is blocked."""
+    before = (orders["waits"][index]["pod"] for index in orders["pods"].get(name, ()))
+    blocked = next((other for other in before if other in pods and _is_blocked(pods[other])), None)
+    return note(pods[name], BLOCKED) if blocked is None else _cause(blocked, orders, pods)
 
 
 def _is_blocked(pod: Pod) -> bool:
@@ -526,7 +535,7 @@ def end_facts(
     failed = [place for place in places if has_failed(place)]
     if failed and (orders["primary"] or (None not in codes.values() and not any(stops.values()))):
         code = codes[failed[0]["path"]] or 0
-        facts = {"STATE": "failed", "EXIT": str(max(code, 1)), "WHY": _how(failed[0], pods, code)}
+        facts = {"STATE": "failed", "EXIT": str(max(code, 1)), "WHY": _how(failed[0], orders, pods, code)}
         # A blocked process has no output: that of the one that failed first shows why.
         failed += [place for place in every if place not in failed and has_failed(place)]
     elif any(stops.values()):

@@ -252,7 +252,7 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
     if failed := launch_file.failed_lines(folder.process(path)):
         yield Link("cmds", printable("; ".join(failed), 3 * _WIDEST))
     if now.state in ("waiting", "blocked", "stopped"):
-        remedy = again if now.state == "stopped" and not now.is_good else ""
+        remedy = "" if now.is_good else again
         yield Link(now.state, now.reason, record.began if record else None, broken=True, remedy=remedy)
     elif now.state == "running" and record is not None and not record.ready:
         reason = now.reason or "it has just started"

@@ -47,7 +47,8 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
         yield Link("cmds", printable("; ".join(failed), 3 * _LONGEST))
     ends = logs.attempts(str(facts["log"])) if facts.get("restart_policy") else []
     began = (ends[-1][1] if ends else 0) or launched
-    if condition.state == "stopped":
+    held = hold.of(facts) if condition.state in ("running", "stopped") else None
+    if condition.state == "stopped" and not (held is not None and held.blocked):
         yield Link(
             "stopped",
             condition.reason,
@@ -55,10 +56,10 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
             more=_last(facts),
             remedy="" if condition.resumes else restart,
         )
-    elif condition.state == "running" and (held := hold.of(facts)) is not None:
+    elif held is not None:
         remedy = f"See `symphony why {name} {held.waits_for[0].path}`" if held.blocked else ""
         since = hold.shown_since(held) or launched
-        yield Link("blocked" if held.blocked else "waiting", held.why, since, True, remedy=remedy)
+        yield Link(held.state, held.why, since, True, remedy=remedy)
     elif condition.state == "running" and (holder := observe.waits_for(facts)):
         remedy = "The process starts when that is free: wait, or stop the program that uses it"
         yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)

@@ -280,13 +280,12 @@ def _held(path: str, facts: Mapping[str, Any], launched: float | None, look: Loo
         # The process was released a moment ago, or is about to be.
         return ProcessStatus(path, "running", ready=False, since=launched)
     since = hold.shown_since(held) or launched
-    if held.stopped == "completed":
+    if held.state == "stopped" and held.stopped == "completed":
         return ProcessStatus(path, "completed", ready=False, why=f"stopped: {held.why}", since=since)
-    state = "stopped" if held.stopped else "blocked" if held.blocked else "waiting"
     why = held.why
-    if state == "waiting" and not look.has_supervisor(facts):
+    if held.state == "waiting" and not look.has_supervisor(facts):
         why = f"{why}; the window {names.SUPERVISOR} is gone; `symphony up` opens it again"
-    return ProcessStatus(path, state, ready=False, why=why, since=since, waits_for=held.waits())
+    return ProcessStatus(path, held.state, ready=False, why=why, since=since, waits_for=held.waits())
 
 
 def _since(condition: Condition, launched: float | None) -> float | None:

@@ -261,6 +261,12 @@ def test_other_pods_stop_after_their_delays_once_the_primary_is_blocked() -> Non
     assert set(dict(supervisor.decide(ends, pods, (), NOW + 91))) == {"slow"}
 
 
+def test_the_end_names_the_cause_of_a_blocked_primary() -> None:
+    failed = pod(**{BLOCKED: "prepare failed: exit 3"})
+    stopped = decided(orders(primary="b"), a=failed, b=pod(**{BLOCKED: "a is blocked"}), c=pod(RUNNING))
+    assert notes(stopped["c"])["stopped"] == "b is blocked: prepare failed: exit 3"
+
+
 def test_notify_gets_the_state_and_the_processes_that_ended_the_experiment() -> None:
     def end(primary: str = "", total: int = 2, **pods: dict[str, Any]) -> Any:
         for name, made in pods.items():

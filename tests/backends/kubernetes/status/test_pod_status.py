@@ -171,6 +171,13 @@ def test_a_gated_pod_that_is_blocked_or_stopped_does_not_show_the_time_of_its_cr
     assert since == {supervisor.WHY: 1767225600, supervisor.BLOCKED: None, supervisor.STOPPED: 1767225700}
 
 
+def test_a_blocked_pod_stays_blocked_although_its_experiment_has_ended() -> None:
+    for end in ("the time limit", supervisor.COMPLETED):
+        held = gated(**{supervisor.BLOCKED: "prepare failed", supervisor.STOPPED: end})
+        status = pod_status.status("a", "a", held)
+        assert (status.state, status.why) == ("blocked", "prepare failed")
+
+
 def test_a_pod_without_its_gate_no_longer_mentions_gates() -> None:
     free = gated()
     free["spec"]["schedulingGates"] = []
