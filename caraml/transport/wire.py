@@ -207,10 +207,11 @@ class Wire:
         self.turns.clear()
         if (unsent := self.link.waiting_messages()) and linger != 0:
             log.warning(
-                "%s: closed with %d messages unsent: no peer is bound to this address; they are lost unless "
+                "%s: closed with %d unsent %s: no peer is bound to this address; they are lost unless "
                 "one binds it before this process ends",
                 self.socket.address,
                 unsent,
+                "message" if unsent == 1 else "messages",
             )
             if process.closing():
                 linger = 0  # at_exit has waited already

@@ -43,7 +43,7 @@ def test_a_pusher_warns_about_unsent_messages_at_exit_and_close(spawn, end):
     code, _, errors = program.end(20)
     assert code == 0
     assert "127.0.0.1:9" in errors
-    assert "10 messages unsent" in errors
+    assert "10 unsent messages" in errors
 
 
 @pytest.mark.timeout(30)
@@ -65,7 +65,7 @@ def test_a_pusher_warns_about_unsent_messages_when_its_puller_has_ended(spawn):
         """)
     code, _, errors = program.end(20)
     assert code == 0
-    assert "10 messages unsent" in errors
+    assert "10 unsent messages" in errors
 
 
 @pytest.mark.timeout(30)

@@ -125,6 +125,7 @@ def test_a_waiting_process_refuses_to_start_with_code_edited_meanwhile(sandbox: 
     train.write_text("echo second")
     (sandbox.folder / "go").touch()
     wait_for(lambda: "changed since the plan" in sandbox.processes("rl")["late"]["why"], 20, "it is told")
+    assert "`symphony up rl` restarts it" in sandbox.symphony("why", "rl", "late").out
     assert sandbox.symphony("logs", "rl", "late").out == ""
     sandbox.symphony("up", "rl", "-y")
     wait_for(lambda: "second" in sandbox.symphony("logs", "rl", "late").out, 20, "it runs")

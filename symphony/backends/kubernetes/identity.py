@@ -70,9 +70,10 @@ def _current_context_remedy(recorded: Recorded) -> str:
         client = client_of(recorded.connection.get("kubeconfig", ""), "")
         if _is_same_cluster(client, recorded):
             name = client.access.context
+            stack = paths.stack_of(recorded.owner)
             return (
-                f"Its current context {name} reaches that cluster: run `pulumi config set kubernetes:context"
-                f" {name}`, then `symphony up {paths.stack_of(recorded.owner)}`"
+                f"Its current context {name} reaches that cluster: set `kubernetes:context: {name}` in"
+                f" Pulumi.{stack}.yaml, then run `symphony up {stack}`"
             )
     return ""
 
@@ -199,8 +200,8 @@ def _refuse_switched(recorded: Recorded, name: str, connection: Mapping[str, str
         of_file = "" if is_recorded or kubeconfig.is_text(file) else f" of {file}"
         raise UserError(
             f"{name} runs in the cluster of context {context}, but {chosen} {client.access.context}{of_file}",
-            remedy=f"To keep it there, run `pulumi config set kubernetes:context {context}`; to move it, run"
-            f" `symphony delete {name}` first",
+            remedy=f"To keep it there, set `kubernetes:context: {context}` in"
+            f" Pulumi.{paths.stack_of(recorded.owner)}.yaml; to move it, run `symphony delete {name}` first",
         )
 
 

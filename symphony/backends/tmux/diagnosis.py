@@ -15,6 +15,7 @@ from symphony.paths import host
 from symphony.plan.names import printable
 from symphony_tmux import logs, variables
 from symphony_tmux.processes import hold, launch_file, observe
+from symphony_tmux.processes.declared_code import CHANGED
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.tmux.client import Pane
 
@@ -57,7 +58,10 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
             remedy="" if condition.resumes else restart,
         )
     elif held is not None:
-        remedy = f"See `symphony why {name} {held.waits_for[0].path}`" if held.blocked else ""
+        remedy = ""
+        if held.blocked:
+            has_changed = held.why == CHANGED
+            remedy = restart if has_changed else f"See `symphony why {name} {held.waits_for[0].path}`"
         since = hold.shown_since(held) or launched
         yield Link(held.state, held.why, since, True, remedy=remedy)
     elif condition.state == "running" and (holder := observe.waits_for(facts)):

@@ -185,7 +185,7 @@ def _content(kubeconfig: str) -> dict[str, Any] | None:
     if not contents:
         raise UserError(
             f"there is no kubeconfig at {files[0]}",
-            remedy="Set KUBECONFIG, or run `pulumi config set kubernetes:kubeconfig FILE`",
+            remedy="Set KUBECONFIG, or `kubernetes:kubeconfig: FILE` in the settings of the stack",
         )
     merged: dict[str, Any] = {}
     for content in contents:

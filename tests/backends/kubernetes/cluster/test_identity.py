@@ -123,7 +123,7 @@ def test_a_renamed_context_of_the_same_cluster_is_named_instead_of_pulumi_stack_
         state = recorded(api, kubeconfig=api.kubeconfig("renamed"))
         with pytest.raises(UserError, match='no context "c"') as error:
             identity.client_for(state)
-        assert "kubernetes:context renamed" in error.value.remedy
+        assert "kubernetes:context: renamed" in error.value.remedy
         assert "stack rm" not in error.value.remedy
         state = recorded(api, kubeconfig=api.kubeconfig("renamed"), clusterIdentifier="another")
         with pytest.raises(UserError) as error:

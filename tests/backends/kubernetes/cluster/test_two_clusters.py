@@ -101,7 +101,7 @@ def test_commands_refuse_another_cluster_and_use_the_recorded_one(
     for words in (("plan", stack), ("up", stack, "-y")):
         output = sandbox.symphony(*words, code=2).err
         assert f"{stack} runs in the cluster of context mine, but your current context is other" in output
-        assert "kubernetes:context mine" in output
+        assert "kubernetes:context: mine" in output
     assert sandbox.processes(stack)["a"]["state"] == "running"
     sandbox.symphony("delete", stack, "-y")
     assert live("pods", stack) == []
