@@ -151,14 +151,15 @@ def test_a_reused_descriptor_is_not_closed():
     """A pipe of another thread may reuse the descriptor of a closed connection."""
     with caraml.ZmqPuller(port=0) as puller:
         budget = ReceiveBudget(puller._wire, MIB)
-        with socket.create_connection(("127.0.0.1", puller.socket.port)) as connection:
-            number = connection.fileno()
-            budget.opened(number)
+        number = socket.create_connection(("127.0.0.1", puller.socket.port)).detach()
+        budget.opened(number)
         read, write = os.pipe()
-        assert number in (read, write)
+        # Closes the connection, and takes its number before a thread of ZeroMQ can.
+        os.dup2(read, number)
+        os.close(read)
         budget.look()
         os.close(write)
-        os.set_blocking(read, False)
-        assert os.read(read, 1) == b"", "it has another end"
-        os.close(read)
+        os.set_blocking(number, False)
+        assert os.read(number, 1) == b"", "it has another end"
+        os.close(number)
     assert budget.wait_ms() == -1
