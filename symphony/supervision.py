@@ -353,8 +353,10 @@ class Supervisor:
         held = {path: fact.hold for path, fact in look.facts.items() if fact.state == "held" and fact.hold}
         self._since = {path: self._since.get(path, now) for path in held}
         before = {path: {wait.path for wait in hold.waits_for} for path, hold in held.items()}
-        # Dependencies first, so that a block reaches the whole chain in one step.
-        order = [path for path in TopologicalSorter(before).static_order() if path in held]
+        # Dependencies first, so that a block reaches the whole chain in one step. Only an `up` starts again
+        # what a limit has stopped.
+        ordered = TopologicalSorter(before).static_order()
+        order = [path for path in ordered if path in held and not held[path].stopped]
         # Equal workers start when all of them have ended: no new worker may meet one that is about to end.
         early = {
             path

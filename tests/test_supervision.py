@@ -431,6 +431,16 @@ def test_stop_after_warns_stops_all_and_restarts_counting_after_up(world: World)
     assert world.states["prepare"] == "running"
 
 
+def test_a_restart_after_a_limit_starts_no_other_process(world: World) -> None:
+    supervisors = _supervisors_of(world, members={"a": Member(), "b": Member()}, stop_after=10.0)
+    world.clock += 11
+    _steps(supervisors, 2)
+    assert world.states == {"a": "stopped", "b": "stopped"}
+    world.start("a")
+    _steps(supervisors, 3)
+    assert world.states == {"a": "running", "b": "stopped"}
+
+
 @pytest.mark.parametrize(("limit", "before"), [(660.0, 600), (600.0, 300)])
 def test_the_warning_comes_ten_minutes_before_or_at_half_of_a_shorter_limit(
     world: World, limit: float, before: int
