@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -151,7 +151,18 @@ def _last_attempt(outputs: Mapping[str, Any]) -> tuple[bool, Mark | None]:
     return False, None
 
 
+def _with_recorded_end(pane: Pane, outputs: Mapping[str, Any]) -> Pane:
+    """Return a pane with the end that the log records, if the listing came before tmux knew how it ended."""
+    if pane.exit_code is not None or pane.signal:
+        return pane
+    _, end = _last_attempt(outputs)
+    if end is None:
+        return pane
+    return replace(pane, **{"exit_code" if end.event == "exit" else "signal": end.number})
+
+
 def _ended(pane: Pane, outputs: Mapping[str, Any]) -> Condition:
+    pane = _with_recorded_end(pane, outputs)
     if supervisor_was_killed(pane, outputs):
         return Condition("failed", "its supervisor was killed by signal 9 (SIGKILL)", pane)
     if pane.signal:

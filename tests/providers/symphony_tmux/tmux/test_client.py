@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from symphony import paths
 from symphony.backends.tmux import observe
 from symphony.errors import SymphonyError
+from symphony_tmux.processes import observe as process_observe
 from symphony_tmux.processes import process_table
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
@@ -83,6 +85,18 @@ def test_parse_never_raises(text: str) -> None:
 @given(st.lists(st.text(alphabet="$@%0123456789|ab# \n"), max_size=20))
 def test_parse_never_raises_on_almost_valid_lines(parts: list[str]) -> None:
     client.parse("|".join(parts))
+
+
+@pytest.mark.parametrize(("command", "state"), [("exit 0", "completed"), ("exit 3", "failed")])
+def test_an_end_that_tmux_does_not_know_yet_is_read_from_the_log(rig: Any, command: str, state: str) -> None:
+    """In a chain of 300 one was "failed: unknown exit code" for a moment, and blocked the others."""
+    rig.session("a")
+    outputs = rig.script("a", command)
+    rig.ended(outputs)
+    listing = client.list_panes("default")
+    early = replace(listing, panes=tuple(replace(p, exit_code=None, signal=None) for p in listing.panes))
+    condition = process_observe.condition(outputs, early)
+    assert (condition.state, condition.reason) == (state, f"it exited with code {command[-1]}")
 
 
 def test_a_stopped_server_is_resumed(rig: Any) -> None:
