@@ -11,7 +11,7 @@ from symphony import files
 
 
 def test_a_failed_write_names_its_file(tmp_path: Path) -> None:
-    """A write alone names none, so nobody knew which disk was full."""
+    """The error of a write names no file, so the message did not say which disk was full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (8, hard))
     try:

@@ -151,7 +151,7 @@ class _Tree:
 
     msgpack's packer walks the value in C and, as it is strict, asks `_extension` for each object that is not
     exactly of a type of msgpack. The encoder of msgspec is faster, but sends a tuple as a list and an Enum as
-    its value, without a word.
+    its value, silently.
     """
 
     def __init__(self) -> None:

@@ -146,7 +146,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == "ended" and not (self.exit or self.signal)
 
 
-class Used(msgspec.Struct, frozen=True, kw_only=True):
+class StepUsage(msgspec.Struct, frozen=True, kw_only=True):
     """The CPU, in cores, and the resident memory, in bytes, of a process tree."""
 
     cpu: float
@@ -292,11 +292,11 @@ class Folder:
         """Return the address of each service."""
         return experiment_folder.read(self.place / "services.json", dict[str, Address]) or {}
 
-    def usage(self) -> dict[str, Used]:
+    def usage(self) -> dict[str, StepUsage]:
         """Return what each process that runs used at the last report."""
-        return experiment_folder.read(self.place / "usage.json", dict[str, Used]) or {}
+        return experiment_folder.read(self.place / "usage.json", dict[str, StepUsage]) or {}
 
-    def note_usage(self, usage: dict[str, Used]) -> None:
+    def note_usage(self, usage: dict[str, StepUsage]) -> None:
         files.replace(self.place / "usage.json", msgspec.json.encode(usage))
 
     def state(self) -> bytes:

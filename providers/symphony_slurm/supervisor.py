@@ -31,7 +31,17 @@ from symphony import files
 from symphony.errors import SymphonyError
 from symphony.supervision import Declaration, Fact, Hold, Supervisor, Wait
 from symphony_slurm import commands
-from symphony_slurm.folder import Address, Ended, Experiment, Folder, Record, Share, Used, Wanted, path_of
+from symphony_slurm.folder import (
+    Address,
+    Ended,
+    Experiment,
+    Folder,
+    Record,
+    Share,
+    StepUsage,
+    Wanted,
+    path_of,
+)
 from symphony_slurm.observe import end_reason
 from symphony_slurm.placement import Nodes
 from symphony_tmux import logs, variables
@@ -97,7 +107,7 @@ class Running:
 
     since: the start of the process, in monotonic seconds. hold: why it is to end and not to start again.
     ports: those on which it listens. activity: its CPU seconds and bytes of output, as last reported, and
-    reported: when. used: its CPU and memory between the last two reports.
+    reported: when. usage: its CPU and memory between the last two reports.
     """
 
     record: Record
@@ -111,7 +121,7 @@ class Running:
     ports: set[int] = field(default_factory=set[int])
     activity: tuple[float, int] | None = None
     reported: float = 0.0
-    used: Used | None = None
+    usage: StepUsage | None = None
     troubles: list[str] = field(default_factory=list[str])
 
 
@@ -202,7 +212,7 @@ class Slurm(logs.Outputs):
         if self._running and self.now() >= self._measured + USAGE:
             self._measured = self.now()
             every = self._running.items()
-            self._folder.note_usage({path: running.used for path, running in every if running.used})
+            self._folder.note_usage({path: running.usage for path, running in every if running.usage})
             self.activity()
 
     def _note_end(self, why: str) -> None:
@@ -608,7 +618,7 @@ class Slurm(logs.Outputs):
         if running.activity is not None and now > running.reported:
             # The CPU time of a tree falls when a child ends without being waited for.
             cpu = max(0.0, seconds - running.activity[0]) / (now - running.reported)
-            running.used = Used(cpu=round(cpu, 3), memory=pages * os.sysconf("SC_PAGE_SIZE"))
+            running.usage = StepUsage(cpu=round(cpu, 3), memory=pages * os.sysconf("SC_PAGE_SIZE"))
         running.activity, running.reported = (seconds, printed), now
 
     def _change(self, running: Running, **changes: object) -> None:
