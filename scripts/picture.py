@@ -34,10 +34,13 @@ WIDTH = 84
 # The colours of the states, as symphony uses them on a terminal.
 STYLES = {
     r"^\$ .*": "bold",
-    r"^\+": "green",
+    r"^\+.*": "green",
     r"^ *(process|group) .*": "dim",
-    r"\b(started|running)\b": "green",
-    r"^(ada|grace|server) +\|": "cyan",
+    r"\b(started|running: .*)": "green",
+    r"\bstopped$": "red",
+    r"^ada +\|": "green",
+    r"^grace +\|": "magenta",
+    r"^server +\|": "cyan",
 }
 
 

@@ -16,10 +16,9 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from symphony.cli import screen
 from symphony.cli.at_once import SYMPHONY
+from symphony.cli.process import style_of
 from symphony.cli.progress import names_of
 from symphony.cli.top_table import HEAD, SERVICES, cells, edge_cells, headline
-from symphony.operations.graph import BAD
-from symphony.operations.process import is_well
 from symphony.operations.top import Row, View
 
 # Seconds between two refreshes, and the maximum share of a CPU that they may take.
@@ -127,7 +126,12 @@ class Live(App[None]):
         rows = self._rows()
         self._paths = {key: tuple(row.status.path for row in members) for key, members in rows.items()}
         lines = {key: cells(members, key.rpartition("/")[2]) for key, members in rows.items()}
-        self._fill("processes", HEAD, lines, {key: _colour(members) for key, members in rows.items()})
+        self._fill(
+            "processes",
+            HEAD,
+            lines,
+            {key: style_of([row.status for row in members]) for key, members in rows.items()},
+        )
         edges = {edge.service: edge_cells(edge) for edge in view.edges}
         broken = {edge.service: "bold red" if edge.trouble else "" for edge in view.edges}
         self._fill("services", SERVICES, edges, broken)
@@ -310,10 +314,3 @@ def _cell(column: str, text: str, mark: str) -> Text:
     style = mark if column in _MARKED else "bold" if column in ("process", "service") else ""
     justify = "right" if column in _RIGHT else "left"
     return Text(text, style, justify=justify, no_wrap=True, overflow="ellipsis")
-
-
-def _colour(rows: Sequence[Row]) -> str:
-    """Return the colour for the state of a row."""
-    if all(is_well(row.status) for row in rows):
-        return "green"
-    return "bold red" if any(row.status.state in BAD for row in rows) else "yellow"

@@ -8,7 +8,7 @@ import typer
 
 from symphony.cli import arguments, screen
 from symphony.operations.ls import Listed, ls
-from symphony.operations.process import ago
+from symphony.operations.process import BAD, ago
 
 HEAD = ("name", "on", "ready", "state", "age", "")
 
@@ -37,7 +37,7 @@ def command(
     elif not rows:
         print("No experiments. Start one with `symphony up NAME`.")
     else:
-        screen.show_table(HEAD, map(_cells, rows), styles=("bold",), right=(2,))
+        screen.show_table(HEAD, map(_cells, rows), styles=("bold",), right=(2,), states=[*map(_style, rows)])
     troubles = dict.fromkeys(row.trouble for row in rows if row.trouble)
     for trouble in troubles:
         names = ", ".join(row.name for row in rows if row.trouble == trouble)
@@ -48,3 +48,9 @@ def command(
 def _cells(row: Listed) -> tuple[str, ...]:
     ready = f"{'?' if row.trouble else row.ready}/{row.total}" if row.kind == "experiment" else ""
     return row.name, row.backend, ready, screen.cut(row.state), ago(row.since), row.hint
+
+
+def _style(row: Listed) -> str:
+    state = row.state.partition(":")[0].split()
+    well = row.kind == "cluster" or row.ready == row.total > 0
+    return screen.state_style(well=well, bad=not {*BAD}.isdisjoint(state))

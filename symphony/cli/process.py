@@ -10,7 +10,7 @@ import typer
 
 from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen
-from symphony.operations.process import is_well, processes, state
+from symphony.operations.process import BAD, is_well, processes, state
 from symphony.operations.stacks import Stack
 
 HEAD = ("group", "name", "ready", "restarts", "node", "state")
@@ -44,7 +44,16 @@ def command(
         screen.show_json([_json(status) for status in statuses])
     else:
         rows = [(*_start(status), status.node, screen.cut(state(status))) for status in statuses]
-        screen.show_table(HEAD, rows, styles=("", "bold"), right=(2, 3))
+        screen.show_table(
+            HEAD, rows, styles=("", "bold"), right=(2, 3), states=[style_of([status]) for status in statuses]
+        )
+
+
+def style_of(statuses: Sequence[ProcessStatus]) -> str:
+    """Return the style of the state of processes that share a row."""
+    return screen.state_style(
+        well=all(map(is_well, statuses)), bad=any(status.state in BAD for status in statuses)
+    )
 
 
 def _show_wide(stack: Stack, statuses: Sequence[ProcessStatus], *, as_json: bool) -> None:
@@ -70,7 +79,13 @@ def _show_wide(stack: Stack, statuses: Sequence[ProcessStatus], *, as_json: bool
         for status in statuses
         for own in (used[status.path],)
     ]
-    screen.show_table(WIDE, rows, styles=("", "bold"), right=(2, 3, 4, 5, 7))
+    screen.show_table(
+        WIDE,
+        rows,
+        styles=("", "bold"),
+        right=(2, 3, 4, 5, 7),
+        states=[style_of([status]) for status in statuses],
+    )
 
 
 def _json(status: ProcessStatus) -> dict[str, Any]:

@@ -116,11 +116,13 @@ def show_table(
     styles: Sequence[str] = (),
     right: Sequence[int] = (),
     row_styles: Sequence[str] = (),
+    states: Sequence[str] = (),
 ) -> None:
     """Print a table without its empty columns.
 
     On a terminal, long cells wrap, except in the first two columns, which hold names. `right` has the columns
-    to align to the right; `styles` are of the columns, `row_styles` of the rows.
+    to align to the right; `styles` are of the columns, `row_styles` of the rows, `states` of the cells in the
+    column `state`.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     kept = [i for i in range(len(head)) if i < 2 or any(row[i] for row in cells)]
@@ -142,8 +144,14 @@ def show_table(
             Text(head[i]), justify=justify, style=style, no_wrap=i < 2, min_width=least, overflow="fold"
         )
     for number, row in enumerate(cells):
-        table.add_row(*(Text(row[i]) for i in kept), style=row_styles[number] if row_styles else None)
+        styled = (Text(row[i], states[number] if states and head[i] == "state" else "") for i in kept)
+        table.add_row(*styled, style=row_styles[number] if row_styles else None)
     console().print(table)
+
+
+def state_style(*, well: bool, bad: bool) -> str:
+    """Return the style of a state on a terminal."""
+    return "green" if well else "bold red" if bad else "yellow"
 
 
 def plain_lines(table: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from symphony.cli import arguments, screen
+from symphony.cli.process import style_of
 from symphony.cli.top_table import HEAD, SERVICES, cells, edge_cells, headline
 from symphony.errors import UserError
 from symphony.operations.top import Sampler, View
@@ -52,6 +53,8 @@ def _print(view: View) -> None:
     print(screen.clean(headline(view)))
     if view.rows:
         rows = [cells([row], row.status.name) for row in view.rows]
-        screen.show_table(HEAD, [[screen.cut(str(cell)) for cell in row] for row in rows], right=(4, 5, 7))
+        styles = [style_of([row.status]) for row in view.rows]
+        texts = [[screen.cut(str(cell)) for cell in row] for row in rows]
+        screen.show_table(HEAD, texts, right=(4, 5, 7), states=styles)
     if view.edges:
         screen.show_table(SERVICES, map(edge_cells, view.edges))

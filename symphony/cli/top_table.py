@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from symphony.operations.graph import BAD, folded_name
-from symphony.operations.process import ago, is_well, percent, size
+from symphony.operations.graph import folded_name
+from symphony.operations.process import BAD, ago, is_well, percent, size
 from symphony.operations.top import Edge, Row, View
 
 HEAD = ("group", "process", "ready", "state", "cpu", "mem", "gpu", "restarts", "age", "node", "last line")

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 from symphony.backends.observe import ProcessStatus
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.operations.process import is_well, sort_key
+from symphony.operations.process import BAD, is_well, sort_key
 from symphony.operations.process import processes as statuses_of
 from symphony.plan.names import RENDEZVOUS
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _NUMBERED = re.compile(r"(.*?)(\d*)")
 
 Health = Literal["planned", "well", "done", "waiting", "bad"]
-BAD = ("failed", "lost")
 
 
 @dataclass(frozen=True)

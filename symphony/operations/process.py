@@ -108,6 +108,10 @@ def logs(
     return stack.observer().logs(stack.recorded, paths, follow=follow, since=moment, tail=tail)
 
 
+# The states of a process that has ended badly.
+BAD = ("failed", "lost")
+
+
 def is_well(status: ProcessStatus) -> bool:
     """Return whether a process is ready or has completed."""
     return status.ready or status.state == "completed"
