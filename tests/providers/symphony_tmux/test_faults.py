@@ -1,15 +1,11 @@
-"""Out of memory, busy ports, typed input and an updated tmux, on a real tmux."""
+"""Old connections on a port, and an updated tmux, on a real tmux."""
 
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,56 +13,9 @@ import pytest
 from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
 from symphony_tmux import leases
-from symphony_tmux import logs as reader
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import windows
 from symphony_tmux.tmux.client import TmuxError
-
-# Of cgroups v1 and v2.
-LIMITS = (("memory", "memory.limit_in_bytes"), ("", "memory.max"))
-HOG = "x = bytearray(b'x') * (1 << 30)"
-
-
-@pytest.fixture
-def memory_limit_line(tmp_path: Path) -> Iterator[str]:
-    """Return a shell line that limits memory to 64 MiB, or a KILL where no limit can be set."""
-    group = next(filter(None, (_group(*each) for each in LIMITS)), None)
-    yield f"echo $$ >{group}/cgroup.procs" if group else "kill -9 $$"
-    if group:
-        group.rmdir()
-
-
-def _group(folder: str, limit: str) -> Path | None:
-    group = Path("/sys/fs/cgroup", folder, f"symphony-test-{os.getpid()}")
-    with suppress(OSError):
-        group.mkdir()
-        if (group / limit).exists():
-            (group / limit).write_text(str(64 << 20))
-            return group
-        group.rmdir()
-    return None
-
-
-def test_out_of_memory_is_reported_and_restarts_back_off(rig: Any, memory_limit_line: str) -> None:
-    rig.session("killed", "refused", "again")
-    python = shlex.quote(sys.executable)
-    killed = rig.script("killed", memory_limit_line, f'exec {python} -c "{HOG}"')
-    refused = rig.script("refused", "ulimit -v 300000", f'exec {python} -c "{HOG}"')
-    again = rig.script("again", "kill -9 $$", restart_policy="Always")
-    assert rig.ended(killed, 20).pane.signal == signal.SIGKILL
-    assert rig.ended(refused, 20).pane.exit_code == 1
-    recorded = Recorded(rig.owner, "rl", {"killed": killed, "refused": refused})
-    [statuses] = tmux_observe.statuses([recorded])
-    assert {each.path: (each.state, each.why) for each in statuses} == {
-        "killed": ("failed", "killed by SIGKILL"),
-        "refused": ("failed", "exit 1: MemoryError"),
-    }
-    link = tmux_observe.why(recorded, "killed", "rl")[-1]
-    assert "ran out of memory" in link.remedy
-    rig.until(lambda: len(reader.attempts(again["log"])) > 1)
-    (_, first, _), (_, second, _) = reader.attempts(again["log"])
-    assert second - first > 0.9, "after 1, 2, 4 and more seconds, not as fast as it dies"
-
 
 SERVER = """
 import os, socket
@@ -80,51 +29,27 @@ with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as server:
 
 @pytest.mark.thorough
 def test_a_process_restarts_on_its_port_despite_old_connections(rig: Any) -> None:
-    """A hundred connections in TIME_WAIT, then an exit during an open connection."""
+    """Connections in TIME_WAIT, then an exit during an open connection."""
     # A session without services releases the ports of its owner.
     rig.session("web")
     port = leases.lease(rig.owner, {"web": None}, record=True).ports["web"]
     try:
-        for _ in range(100):
-            with socket.create_server(("127.0.0.1", port)) as server:
-                caller = socket.create_connection(("127.0.0.1", port))
-                server.accept()[0].close()
-                caller.close()
-            assert leases.lease(rig.owner, {"web": None}, record=True).ports == {"web": port}
-        for number in range(5):
+        for number in range(3):
             env = {"PORT": str(port), "AGAIN": str(number)}
             outputs = rig.start("web", sys.executable, "-c", SERVER, env=env)
             result = f"listens {number}\r\n".encode()
             rig.until(lambda log=outputs, message=result: message in rig.printed(log))
-            first = socket.create_connection(("127.0.0.1", port))
-            assert first.recv(1) == b""
-            first.close()
+            with socket.create_connection(("127.0.0.1", port)) as first:
+                assert first.recv(1) == b""
             assert leases.lease(rig.owner, {"web": None}, record=True).ports == {"web": port}
             windows.delete(outputs, Snapshot())
     finally:
         leases.release(rig.owner)
 
 
-def test_a_process_reads_keys_typed_in_its_window(rig: Any) -> None:
-    """`symphony ssh` attaches to this tmux, so its keys arrive in the same way."""
-    rig.session("cat", "python")
-    cat = rig.script("cat", "exec cat")
-    python = rig.start("python", sys.executable, "-i", "-q", env={"PYTHON_BASIC_REPL": "1"})
-    rig.until(lambda: b">>> " in rig.printed(python))
-    for outputs, keys in ((cat, "hello"), (python, "print(6 * 7)")):
-        assert rig.condition(outputs).state == "running", "it waits, it is not told of an end"
-        rig.pane(outputs).send_keys(keys)
-    rig.until(lambda: rig.printed(cat) == b"hello\r\nhello\r\n")
-    rig.until(lambda: b"42" in rig.printed(python))
-    for outputs in (cat, python):
-        rig.pane(outputs).send_keys("C-d", enter=False)
-        assert rig.ended(outputs).pane.exit_code == 0
-
-
 def test_a_tmux_client_newer_than_its_server_is_a_one_line_error_with_both_versions(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """"""
     server = rig.session("a")["server_pid"]
     outputs = rig.start("a", "sleep", "100")
     newer = rig.home / "bin" / "tmux"

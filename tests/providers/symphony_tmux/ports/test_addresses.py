@@ -18,7 +18,7 @@ ALL = {"SYMPH_PS_ADDR": "127.0.0.1:7", "SYMPH_X_ADDR": "127.0.0.1:8"}
 VALUE = st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.from_regex(r"\A[A-Z_]{1,6}\Z"), VALUE | st.text("'\n\\", max_size=6), max_size=4))
 def test_service_variables_written_to_the_file_are_read_back(home: Path, declared: dict[str, str]) -> None:
     assert not variables.has_services("default", "rl", {"NEVER": "written"})

@@ -164,26 +164,6 @@ def _recorders(home: Path) -> list[int]:
     return result
 
 
-def test_the_recorder_holds_output_until_the_supervisor_reads(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / start.PIPE)
-    command = ["/bin/sh", "-c", start._record_command(Path())]
-    recorder = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE)
-    assert recorder.stdin
-    with recorder:
-        while Path(f"/proc/{recorder.pid}/comm").read_text() != "cat\n":
-            time.sleep(0.01)
-        pipe = os.open(tmp_path / start.PIPE, os.O_RDONLY)
-        assert os.read(pipe, 100) == f"{recorder.pid}\n".encode()
-        recorder.stdin.write(b"hello")
-        recorder.stdin.flush()
-        assert os.read(pipe, 100) == b"hello"
-        os.close(pipe)
-        recorder.stdin.write(b"nobody")
-        recorder.stdin.flush()
-        assert recorder.wait(10) == -signal.SIGPIPE, "it ends with its supervisor"
-        recorder.stdin = None
-
-
 # A Perl module loaded into the supervisor: each byte of a file sets its wall clock back by an hour; the
 # monotonic clock is unchanged.
 STEP = """
@@ -222,12 +202,6 @@ def test_a_clock_set_back_delays_neither_restarts_nor_exits(tmp_path: Path) -> N
         supervisor.wait(10)
     times = [float(line.split()[0]) for line in index.read_text().splitlines()]
     assert times[-1] < times[0] - 1800, "its clock was not put back"
-
-
-def test_the_recorder_ends_with_the_process(rig: Any) -> None:
-    rig.session("a")
-    assert rig.ended(rig.start("a", "sleep", "0.3")).state == "completed"
-    rig.until(lambda: not _recorders(rig.home))
 
 
 def test_a_process_keeps_running_after_its_log_was_removed(rig: Any) -> None:
@@ -269,39 +243,31 @@ def test_the_shown_pid_is_that_of_the_program(rig: Any) -> None:
         assert f"running, process {status.pid}" in [link.what for link in why]
 
 
-def test_why_tells_when_a_restarted_process_began_as_process_does(rig: Any) -> None:
-    rig.session("a")
-    once = ["sh", "-c", "[ -e once ] && exec sleep 100; touch once; exit 3"]
-    recorded = _recorded_experiment(rig, rig.start("a", *once, restart_policy="OnFailure"))
-
-    def status() -> Any:
-        return tmux_observe.statuses([recorded])[0][0]
-
-    rig.until(lambda: status().state == "running" and status().restarts == 1)
-    assert list(tmux_observe.why(recorded, "a", "rl"))[-1].since == status().since
-
-
 # Listens without SO_REUSEADDR, accepts one connection, and closes it first.
-PLAIN_SERVER = """
+SERVER = """
 import socket, sys
 with socket.socket() as server:
     server.bind(("127.0.0.1", int(sys.argv[1])))
     server.listen()
-    server.settimeout(60)
     print("listens", flush=True)
     server.accept()[0].close()
 """
 
 
-@pytest.mark.slow
-def test_a_restart_waits_for_its_port_in_time_wait(rig: Any) -> None:
-    """The kernel holds the port for a minute; a server without SO_REUSEADDR cannot bind it earlier."""
+@pytest.fixture
+def port() -> int:
+    """Return a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+@pytest.mark.slow
+def test_a_restart_waits_for_its_port_in_time_wait(rig: Any, port: int) -> None:
+    """The kernel holds the port for a minute; a server without SO_REUSEADDR cannot bind it earlier."""
     services = {"SYMPH_S_BIND": f"127.0.0.1:{port}", "SYMPH_S_PORT": str(port)}
     rig.session("a")
-    command = [sys.executable, "-c", PLAIN_SERVER, str(port)]
+    command = [sys.executable, "-c", SERVER, str(port)]
 
     def has_listened(outputs: dict[str, Any], times: int) -> bool:
         return rig.printed(outputs).count(b"listens") == times
@@ -318,32 +284,16 @@ def test_a_restart_waits_for_its_port_in_time_wait(rig: Any) -> None:
     assert printed.count(f"[symphony: waiting for port {port} (earlier connections)".encode()) == 1
 
 
-# The peer closes long after the server ended.
-HALF_CLOSED = """
-import socket, sys
-with socket.socket() as server:
-    server.bind(("127.0.0.1", int(sys.argv[1])))
-    server.listen()
-    print("listens", flush=True)
-    server.accept()[0].close()
-"""
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 def _status(rig: Any, outputs: dict[str, Any]) -> Any:
     [[status]] = tmux_observe.statuses([_recorded_experiment(rig, outputs)])
     return status
 
 
 @pytest.mark.parametrize("restart_policy", [None, "OnFailure"])
-def test_a_process_waits_for_a_port_in_use_and_says_so(rig: Any, restart_policy: str | None) -> None:
+def test_a_process_waits_for_a_port_in_use_and_says_so(
+    rig: Any, port: int, restart_policy: str | None
+) -> None:
     """The wait uses up no attempt; the process starts when the port is free."""
-    port = _free_port()
     services = {"SYMPH_S_BIND": f"127.0.0.1:{port}", "SYMPH_S_PORT": str(port)}
     rig.session("a")
     with socket.create_server(("127.0.0.1", port)):
@@ -354,7 +304,7 @@ def test_a_process_waits_for_a_port_in_use_and_says_so(rig: Any, restart_policy:
             'printf begun; exec "$0" "$@"',
             sys.executable,
             "-c",
-            HALF_CLOSED,
+            SERVER,
             str(port),
             services=services,
             restart_policy=restart_policy,
@@ -377,7 +327,7 @@ def test_a_process_waits_for_a_port_in_use_and_says_so(rig: Any, restart_policy:
         rig.until(lambda: rig.ended(outputs).state == "completed")
         again = windows.update(outputs, rig.inputs("a", "sleep", "1", services=services), Snapshot())
         windows.delete(again, Snapshot())
-        outputs = rig.start("a", sys.executable, "-c", HALF_CLOSED, str(port), services=services)
+        outputs = rig.start("a", sys.executable, "-c", SERVER, str(port), services=services)
         outputs["services"] = services
         rig.until(lambda: "earlier connections" in _status(rig, outputs).why)
         assert not _status(rig, outputs).ready
@@ -473,57 +423,3 @@ def test_a_completed_process_stays_completed_after_a_reboot(
     assert again["attempt"] == done["attempt"]
     restarted = windows.update({**inputs, **done}, rig.inputs("done", "echo", "again"), Snapshot())
     assert restarted["attempt"] == done["attempt"] + 1
-
-
-# Pid 1 of a pid namespace, which can choose the next pid: it starts a process in place of the cat that feeds
-# the supervisor, ends it, starts another with the same pid, and prints whether that one survives the
-# supervisor.
-REUSE = """
-import os, subprocess, sys, time
-folder, *supervisor = sys.argv[1:]
-fed = subprocess.Popen(["sleep", "1000"])
-running = subprocess.Popen(supervisor, cwd=folder)
-while not os.path.exists(folder + "/started"):
-    time.sleep(0.01)
-with open(folder + "/pipe", "w") as pipe:
-    pipe.write(f"{fed.pid}\\n")
-    pipe.flush()
-    time.sleep(0.5)
-    fed.kill()
-    fed.wait()
-    while True:
-        open("/proc/sys/kernel/ns_last_pid", "w").write(str(fed.pid - 1))
-        other = subprocess.Popen(["sleep", "1000"])
-        if other.pid == fed.pid:
-            break
-        other.kill()
-        other.wait()
-    open(folder + "/go", "w").close()
-    running.wait(20)
-time.sleep(0.2)
-print(other.poll())
-other.kill()
-"""
-
-
-def test_a_supervisor_does_not_signal_a_reused_pid_of_its_recorder(tmp_path: Path) -> None:
-    if os.getuid():
-        pytest.skip("only root makes a pid namespace and says which pid comes next")
-    (tmp_path / "launch.sh").write_text(
-        f"touch {tmp_path}/started; until [ -e {tmp_path}/go ]; do sleep 0.05; done\n"
-    )
-    os.mkfifo(tmp_path / "pipe")
-    supervisor = [start.perl(), str(start.SUPERVISOR), *_arguments(tmp_path, "Never", "1")]
-    command = [
-        "unshare",
-        "--pid",
-        "--fork",
-        "--mount-proc",
-        sys.executable,
-        "-c",
-        REUSE,
-        str(tmp_path),
-        *supervisor,
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "None\n", done.stderr

@@ -67,15 +67,6 @@ SCRUBBED = """
 """
 
 
-CALLED_LIKE_A_SERVER = """
-        if os.fork():
-            os._exit(0)
-        code = "import os, sys, time; open('/proc/self/comm', 'w').write('tmux: server'); "
-        code += "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(1000)"
-        os.execve(sys.executable, [sys.executable, "-c", code, sys.argv[1]], {})
-"""
-
-
 def test_delete_works_without_pidfd_open(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(number: int, pid: int, flags: int = 0) -> int:
         raise OSError(number, os.strerror(number))
@@ -149,22 +140,6 @@ def test_an_experiment_started_by_a_process_on_another_tmux_server_survives_it(r
         server.kill()
 
 
-@pytest.mark.parametrize("then", ["sleep 100", "exit 0"])
-def test_a_process_named_like_a_tmux_server_is_ended(rig: Any, then: str) -> None:
-    rig.session("a")
-    file = rig.home / "pid"
-    code = DAEMON.format(clear=CALLED_LIKE_A_SERVER)
-    body = f'"$0" -c "$1" "$2" & until [ -s "$2" ]; do sleep 0.05; done; {then}'
-    outputs = rig.start("a", "sh", "-c", body, sys.executable, code, str(file), grace=0.3)
-    pid = _pid_in(rig, file)
-    if then == "exit 0":
-        rig.ended(outputs)
-    else:
-        assert process_table.command_name(pid) == "tmux: server"
-        windows.delete(outputs, Snapshot())
-    assert process_table.start_of(pid) == 0
-
-
 HIDDEN = """
 import os, signal, sys, time
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -217,21 +192,6 @@ def test_the_supervisor_reaps_adopted_zombies(rig: Any) -> None:
     rig.until(lambda: b"up" in rig.printed(outputs))
     children = Path(f"/proc/{outputs['pid']}/task/{outputs['pid']}/children")
     rig.until(lambda: len(children.read_text().split()) == 1)
-
-
-def test_a_child_without_the_marker_is_ended_with_its_parent(rig: Any) -> None:
-    rig.session("a")
-    outputs = rig.start("a", "sh", "-c", "env -i setsid sleep 100 & wait")
-    rig.until(lambda: len(_descendants(outputs["pid"])) == 2)
-    below = _descendants(outputs["pid"])
-    windows.delete(outputs, Snapshot())
-    assert not process_table.alive(below)
-
-
-def _descendants(pid: int) -> list[Identity]:
-    scan = process_table.scan()
-    root = next(process.identity for process in scan if process.pid == pid)
-    return [process for process in stop.members(scan, [root], lambda marker: False) if process != root]
 
 
 def test_delete_sends_sigterm_first_and_the_last_output_is_logged(rig: Any) -> None:
@@ -288,16 +248,6 @@ def test_a_reused_pid_is_not_signalled() -> None:
     finally:
         stranger.kill()
         stranger.wait()
-
-
-def test_a_zombie_counts_as_dead() -> None:
-    child = subprocess.Popen(["true"])
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{child.pid}/stat").read_text().split()[2] != "Z":
-        assert time.monotonic() < deadline
-    assert process_table.start_of(child.pid) == 0
-    assert process_table.process(child.pid) is None
-    child.wait()
 
 
 def test_session_members_count_only_while_the_session_leader_is_ours() -> None:

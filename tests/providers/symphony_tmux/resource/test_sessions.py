@@ -82,16 +82,6 @@ def test_sessions_start_while_the_server_is_ending(home: Path) -> None:
     assert list(tmux_in(home).sessions) == []
 
 
-def test_adopting_a_session_ends_undeclared_processes(rig: Any) -> None:
-    first = rig.session("a", "b")
-    a, b = rig.start("a", "sleep", "100"), rig.start("b", "sleep", "100")
-    second = rig.session("a")
-    assert (first["session_id"], first["server_pid"]) == (second["session_id"], second["server_pid"])
-    assert rig.condition(a).state == "running"
-    assert rig.condition(b).state == "lost"
-    assert not [process for process in rig.living() if "/b/" in process.marker]
-
-
 def test_orphans_are_found_by_check_and_ended_by_update(rig: Any) -> None:
     old = rig.session("a")
     rig.start("a", "sleep", "100")
@@ -212,15 +202,6 @@ def test_delete_leaves_an_experiment_folder_of_another_owner(rig: Any) -> None:
     assert experiment_folder.owner_of(folder) == rig.owner
 
 
-def test_delete_of_one_experiment_leaves_others_running(rig: Any) -> None:
-    rig.session("a")
-    mine = rig.start("a", "sleep", "100")
-    other = sessions.create(rig.session_inputs("a", name="rl2", owner="proj/rl2#abcd1234"), Snapshot())[1]
-    windows.create(rig.inputs("a", "sleep", "100", session="rl2", owner="proj/rl2#abcd1234"), Snapshot())
-    sessions.delete(other, Snapshot())
-    assert rig.condition(mine).state == "running"
-
-
 def test_the_same_name_on_another_tmux_server_is_another_experiment(rig: Any) -> None:
     rig.session("a")
     mine = rig.start("a", "sh", "-c", "echo mine; sleep 100")
@@ -249,16 +230,23 @@ def test_delete_orphans_finds_processes_of_a_killed_first_up_on_any_server(rig: 
     assert outputs["server"] == server
 
 
-def test_other_host_is_refused(rig: Any) -> None:
-    outputs = {**rig.session("a"), "host": "far-away"}
-    for call in (
-        lambda: sessions.diff(outputs, rig.session_inputs("a"), Snapshot()),
-        lambda: sessions.update(outputs, rig.session_inputs("a"), Snapshot()),
-        lambda: sessions.read(outputs, Snapshot()),
-        lambda: sessions.delete(outputs, Snapshot()),
+def test_an_experiment_of_another_host_is_refused(rig: Any) -> None:
+    session = {**rig.session("a"), "host": "far-away"}
+    window = {**rig.start("a", "sleep", "100"), "host": "far-away"}
+    for module, olds, news in (
+        (sessions, session, rig.session_inputs("a")),
+        (windows, window, rig.inputs("a", "sleep", "100")),
     ):
-        with pytest.raises(SymphonyError, match="experiment rl was started on host far-away"):
-            call()
+        for verb, words in (
+            ("diff", (olds, news)),
+            ("update", (olds, news)),
+            ("read", (olds,)),
+            ("delete", (olds,)),
+        ):
+            with pytest.raises(SymphonyError, match="started on host far-away"):
+                getattr(module, verb)(*words, Snapshot())
+    assert rig.condition(window).state == "elsewhere"
+    assert rig.living()
 
 
 def test_the_tmux_server_has_a_clean_environment_and_the_maximum_of_descriptors(

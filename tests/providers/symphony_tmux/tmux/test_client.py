@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -77,11 +76,6 @@ def test_a_session_created_by_the_user_is_not_an_experiment(rig: Any) -> None:
     rig.tmux.kill_session("=my|own")
 
 
-@given(st.text())
-def test_parse_never_raises(text: str) -> None:
-    client.parse(text)
-
-
 @given(st.lists(st.text(alphabet="$@%0123456789|ab# \n"), max_size=20))
 def test_parse_never_raises_on_almost_valid_lines(parts: list[str]) -> None:
     client.parse("|".join(parts))
@@ -148,31 +142,6 @@ def test_a_socket_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch:
                 listener.accept()
     finally:
         shutil.rmtree(where.parent)
-
-
-def test_a_server_out_of_descriptors_is_an_error_within_the_deadline(
-    rig: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outputs = rig.session(*(f"p{i}" for i in range(40)))
-    monkeypatch.setattr(client, "DEADLINE", 2.0)
-    _, hard = resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE)
-    resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (32, hard))
-    try:
-        began = time.monotonic()
-        error, last = None, 0.0
-        for number in range(40):
-            began = time.monotonic()
-            try:
-                rig.start(f"p{number}", "sleep", "100")
-            except TmuxError as caught:
-                error, last = caught, time.monotonic() - began
-                break
-        assert error is not None
-        assert last < 8
-        assert "\n" not in str(error)
-    finally:
-        resource.prlimit(outputs["server_pid"], resource.RLIMIT_NOFILE, (hard, hard))
-        client._unanswered.clear()
 
 
 @pytest.mark.usefixtures("home")
