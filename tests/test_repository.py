@@ -1,23 +1,22 @@
-"""The repository: import contracts, the wheel, locked packages, CI."""
+"""The repository: cycles of imports, the wheel, locked packages, committed files."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 import yaml
 
 import symphony
 from tests.sandbox import ROOT
-
-LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
 
 def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -32,90 +31,49 @@ def run(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProce
     )
 
 
-VIOLATIONS = [
-    ("symphony/plan/names.py", "import symphony.classic.config", "Imports go downward only"),
-    ("symphony/operations/ls.py", "import symphony.kube", "Imports go downward only"),
-    (
-        "symphony/operations/delete.py",
-        "import symphony.backends.kubernetes.api.kubeconfig",
-        "Backends are reached through the registry",
-    ),
-    ("symphony/spec/plain.py", "import kubernetes", "Spec, placement and plan import no backend"),
-    ("caraml/limits.py", "import symphony", "caraml imports no other package of ours"),
-]
-
-
-def test_import_contracts_detect_violations(tmp_path: Path) -> None:
-    """Forbidden imports at the ends of files of a copy are found; `make check` checks the original."""
-    leave = shutil.ignore_patterns("__pycache__")
-    for package in ("symphony", "caraml", "toolchain"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=leave)
-    for package in (ROOT / "providers").iterdir():
-        shutil.copytree(package, tmp_path / package.name, ignore=leave)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for file, line, _ in VIOLATIONS:
-        with (tmp_path / file).open("a") as source:
-            source.write(f"\n{line}\n")
-    (tmp_path / "symphony" / "newroom").mkdir()
-    (tmp_path / "symphony" / "newroom" / "__init__.py").touch()
-    words = [str(LINT_IMPORTS), "--no-logo", "--no-cache"]
-    linted = run(*words, cwd=tmp_path, COLUMNS="200")
-    assert linted.returncode == 1, linted.stdout + linted.stderr
-    assert "- symphony.newroom\n" in linted.stdout, "a package in no layer"
-    for file, line, contract in VIOLATIONS:
-        module = file.removesuffix(".py").replace("/", ".")
-        assert f"{contract} BROKEN" in linted.stdout
-        assert f"{module} -> {line.removeprefix('import ')} (l." in linted.stdout
+def test_there_are_no_import_cycles() -> None:
+    """Neither through imports in functions, nor for types alone."""
+    providers = [each.name for each in (ROOT / "providers").iterdir()]
+    graph = grimp.build_graph("symphony", "caraml", "toolchain", *providers)
+    TopologicalSorter(
+        {each: graph.find_modules_directly_imported_by(each) for each in graph.modules}
+    ).prepare()
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unpacked wheel of this checkout, built with only the locked packages."""
-    folder = tmp_path_factory.mktemp("wheel")
+    return unpacked_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def unpacked_wheel(project: Path, folder: Path) -> Path:
     offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
-    built = run(sys.executable, "-m", "pip", "wheel", *offline, "-w", str(folder), str(ROOT), cwd=folder)
+    built = run(sys.executable, "-m", "pip", "wheel", *offline, "-w", str(folder), str(project), cwd=folder)
     assert built.returncode == 0, built.stdout + built.stderr
-    (file,) = folder.glob("symphony_launch-*.whl")
+    (file,) = folder.glob("*.whl")
     with zipfile.ZipFile(file) as archive:
         archive.extractall(folder / "unpacked")
     return folder / "unpacked"
 
 
-def test_the_wheel_has_every_file_of_the_packages(wheel: Path) -> None:
-    """Also those that are not Python."""
-    committed = git_files("symphony", "caraml", "providers")
-    assert "providers/symphony_tmux/processes/supervise.pl" in committed
+def test_the_wheel_has_every_file_of_the_packages_and_its_license(wheel: Path) -> None:
+    """Also the files that are not Python, and the executable bit of a program that the engine starts."""
+    committed = set(git_files("symphony", "caraml", "providers"))
     own = {"caraml/pyproject.toml", "caraml/README.md"}  # of the wheel of caraml alone
-    missing = [file for file in committed if not (wheel / file.removeprefix("providers/")).is_file()]
-    assert set(missing) == own
-    assert {each.name for each in wheel.iterdir() if not each.name.endswith(".dist-info")} == {
-        "symphony",
-        "caraml",
-        "symphony_docker",
-        "symphony_dynamic",
-        "symphony_slurm",
-        "symphony_tmux",
-    }
-
-
-def test_the_wheel_has_license_version_and_type_markers(wheel: Path) -> None:
-    """"""
+    wanted = {file.removeprefix("providers/") for file in committed - own}
     (info,) = wheel.glob("symphony_launch-*.dist-info")
+    files = {str(file.relative_to(wheel)) for file in wheel.rglob("*") if file.is_file()}
+    assert {file for file in files if not file.startswith(info.name)} == wanted
     metadata = (info / "METADATA").read_text()
     assert f"\nVersion: {symphony.__version__}\n" in metadata
     assert "\nLicense-Expression: MIT\n" in metadata
     assert (info / "licenses" / "LICENSE").is_file()
-    packages = [each for each in wheel.iterdir() if (each / "__init__.py").is_file()]
-    assert len(packages) == 6
-    assert [each.name for each in packages if not (each / "py.typed").is_file()] == []
-
-
-def test_programs_that_the_engine_starts_are_executable(wheel: Path) -> None:
-    """pip restores the executable bit of a file in a wheel."""
+    packages = {file.partition("/")[0] for file in wanted}
+    assert {f"{package}/py.typed" for package in packages} <= wanted
     (file,) = wheel.parent.glob("symphony_launch-*.whl")
     with zipfile.ZipFile(file) as archive:
-        info = archive.getinfo("symphony/engine/bin/pulumi-resource-pulumi-python")
-    assert (info.external_attr >> 16) & 0o111 == 0o111
+        program = archive.getinfo("symphony/engine/bin/pulumi-resource-pulumi-python")
+    assert (program.external_attr >> 16) & 0o111 == 0o111
 
 
 def test_symphony_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
@@ -136,14 +94,7 @@ def test_symphony_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
 
 def test_caraml_can_be_installed_separately(tmp_path: Path) -> None:
     """`pip install CLONE/caraml` works in an environment with only the packages that it requires."""
-    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
-    words = [sys.executable, "-m", "pip", "wheel", *offline, "-w", str(tmp_path), str(ROOT / "caraml")]
-    built = run(*words, cwd=tmp_path)
-    assert built.returncode == 0, built.stdout + built.stderr
-    (file,) = tmp_path.glob("symphony_caraml-*.whl")
-    site = tmp_path / "site"
-    with zipfile.ZipFile(file) as archive:
-        archive.extractall(site)
+    site = unpacked_wheel(ROOT / "caraml", tmp_path)
     (info,) = site.glob("*.dist-info")
     metadata = (info / "METADATA").read_text()
     assert f"\nVersion: {symphony.__version__}\n" in metadata

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import random
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from symphony.supervision import Declaration, Fact, Hold, Member, Probe, Supervisor, Wait, read_state
+from tests.sandbox import wait_for
 
 
 class World:
@@ -63,7 +63,7 @@ class World:
         return new
 
     def last_lines(self, path: str, lines: int) -> list[str]:
-        return [] if path == "silent" else ["the last line"]
+        return [] if path == "silent" else [f"printed by {path}"]
 
     def tell(self, path: str, line: str) -> None:
         self.said.append((path, line))
@@ -141,31 +141,6 @@ def _until(supervisors: Iterator[Supervisor], done: Any, tries: int = 200) -> No
 
 def _wait(path: str, condition: Any = "ready", **more: Any) -> Wait:
     return Wait(path=path, condition=condition, **more)
-
-
-def test_processes_start_when_their_dependencies_are_met(world: World) -> None:
-    members = {
-        "prepare": Member(),
-        "train": Member(waits_for=(_wait("prepare", "completed"),)),
-        "server": Member(ports=(7000,)),
-        "client": Member(waits_for=(_wait("server"),)),
-    }
-    supervisors = _supervisors_of(world, members=members)
-    _steps(supervisors)
-    assert (world.states["train"], world.states["client"]) == ("waiting", "waiting")
-    assert "7000" in world.known["client"].hold.why  # type: ignore[union-attr]
-    world.listening.add(7000)
-    _steps(supervisors)
-    assert (world.states["train"], world.states["client"]) == ("waiting", "running")
-    world.end("prepare", 3)
-    _steps(supervisors)
-    assert world.states["train"] == "blocked"
-    world.start("prepare")
-    _steps(supervisors)
-    assert world.states["train"] == "waiting"
-    world.end("prepare")
-    _steps(supervisors)
-    assert world.states["train"] == "running"
 
 
 def test_a_failed_process_satisfies_the_condition_started(world: World) -> None:
@@ -327,7 +302,7 @@ def test_liveness_restarts_after_consecutive_failures_despite_a_hanging_probe(
     assert "liveness" in world.said[0][1]
 
 
-def test_probes_by_tcp_http_and_log(world: World) -> None:
+def test_a_probe_by_http_fails_on_an_error_of_the_server(world: World) -> None:
     class Health(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(204 if self.path == "/health" else 500)
@@ -335,54 +310,30 @@ def test_probes_by_tcp_http_and_log(world: World) -> None:
 
         def log_message(self, format: str, *args: Any) -> None: ...
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    port = server.server_port
-    probes = {
-        "tcp": Probe(kind="tcp", port=port),
-        "http": Probe(kind="http", port=port, target="/health"),
-        "ill": Probe(kind="http", port=port, target="/other"),
-        "log": Probe(kind="log", target="Listening on .*"),
-        "mute": Probe(kind="log", target="Listening on .*"),
-    }
-    try:
-        supervisors = _supervisors_of(
-            world, members={path: Member(readiness=each) for path, each in probes.items()}
-        )
-        world.output["log"] = ["begun", "Listening on 7000"]
-        _until(supervisors, lambda: len(read_state(world.saved).verdicts) == 5)
-    finally:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        probes = {
+            path: Probe(kind="http", port=server.server_port, target=f"/{path}")
+            for path in ("health", "other")
+        }
+        members = {path: Member(readiness=probe) for path, probe in probes.items()}
+        _until(_supervisors_of(world, members=members), lambda: len(read_state(world.saved).verdicts) == 2)
         server.shutdown()
-        server.server_close()
     verdicts = read_state(world.saved).verdicts
-    assert {path for path, verdict in verdicts.items() if verdict.ready} == {"tcp", "http", "log"}
-    assert "500" in verdicts["ill"].why
+    assert (verdicts["health"].ready, verdicts["other"].ready) == (True, False)
+    assert "500" in verdicts["other"].why
 
 
-def test_other_processes_stop_after_their_delays_once_the_primaries_completed(world: World) -> None:
-    members = {"learner": Member(), "agent": Member(), "replay": Member(termination_delay=60)}
+def test_a_primary_that_is_mended_and_completes_between_two_steps_ends_the_experiment(world: World) -> None:
+    members = {"learner": Member(), "agent": Member()}
     supervisors = _supervisors_of(world, members=members, primary=("learner",))
     _steps(supervisors)
-    world.end("learner")
-    _steps(supervisors, 2)
-    assert world.states == {"learner": "completed", "agent": "stopped", "replay": "running"}
-    world.clock += 61
-    _steps(supervisors)
-    assert world.states["replay"] == "stopped"
-    assert "learner" in world.known["replay"].hold.why  # type: ignore[union-attr]
-    # An `up` that restarts the learner restarts all processes.
-    world.start("learner")
-    _steps(supervisors, 2)
-    assert set(world.states.values()) == {"running"}
-    world.end("learner", 3)
-    _steps(supervisors)
-    assert read_state(world.saved).end.state == "failed"  # type: ignore[union-attr]
-    assert world.states["agent"] == "stopped"
-    # It is fixed, and completes before the next step of the supervisor.
-    world.start("learner")
-    world.end("learner")
-    _steps(supervisors, 2)
-    assert read_state(world.saved).end.state == "completed"  # type: ignore[union-attr]
+    for code, state in ((3, "failed"), (0, "completed")):
+        world.start("learner")
+        world.end("learner", code)
+        _steps(supervisors, 2)
+        assert read_state(world.saved).end.state == state  # type: ignore[union-attr]
+        assert world.states["agent"] == "stopped"
     assert world.known["agent"].hold.stopped == "completed"  # type: ignore[union-attr]
 
 
@@ -469,57 +420,30 @@ def test_idle_after_counts_time_without_output_and_cpu_use(world: World) -> None
     assert {path for path, _ in world.said} == {"a", "b"}
 
 
-def test_notify_runs_once_at_the_end(world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "more", "told"),
+    [
+        ("a", {}, "rl failed 3 90 printed by b"),
+        ("silent", {"stop_after": 60.0}, "rl stopped 124 90 printed by b"),
+        ("a", {"stop_after": 60.0, "primary": ("b",)}, "rl stopped 124 90 printed by b"),
+    ],
+    ids=["end", "limit", "limit-with-primary"],
+)
+def test_notify_runs_once_at_the_end_with_the_last_lines_of_the_process_that_matters(
+    world: World, tmp_path: Path, first: str, more: dict[str, Any], told: str
+) -> None:
     file = tmp_path / "told"
-    program = f"import os; print(*map(os.environ.get, {NAMES!r}), file=open({str(file)!r}, 'a'))"
-    notify = (sys.executable, "-c", program)
-    supervisors = _supervisors_of(world, members={"a": Member(), "b": Member()}, notify=notify)
+    notify = ("sh", "-c", f"echo $NAME $STATE $EXIT $SECONDS $LAST_LINES >>{file}")
+    supervisors = _supervisors_of(world, members={first: Member(), "b": Member()}, notify=notify, **more)
     _steps(supervisors)
     world.clock += 90
-    world.end("a")
-    world.end("b", 3)
+    if not more:
+        world.end("a")
+        world.end("b", 3)
     _steps(supervisors, 5)
-    deadline = time.monotonic() + 10
-    while not file.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: file.exists() and file.read_text(), 10, "notify has run")
     time.sleep(0.3)
-    assert file.read_text().splitlines() == ["rl failed 3 90 the last line"]
-
-
-def _read_when_written(file: Path) -> str:
-    deadline = time.monotonic() + 10
-    while not (file.exists() and file.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return file.read_text()
-
-
-def test_notify_gets_the_output_of_another_process_if_the_first_printed_nothing(
-    world: World, tmp_path: Path
-) -> None:
-    file = tmp_path / "told"
-    program = f"import os; print(os.environ['LAST_LINES'], file=open({str(file)!r}, 'a'))"
-    notify = (sys.executable, "-c", program)
-    members = {"silent": Member(), "a": Member()}
-    supervisors = _supervisors_of(world, members=members, stop_after=60, notify=notify)
-    _steps(supervisors)
-    world.clock += 90
-    _steps(supervisors)
-    assert _read_when_written(file) == "the last line\n"
-
-
-def test_notify_gets_the_output_of_the_primary_when_a_limit_is_over(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "told"
-    program = f"import os; print(os.environ['LAST_LINES'], file=open({str(file)!r}, 'a'))"
-    members = {"agent": Member(), "learner": Member()}
-    notify = (sys.executable, "-c", program)
-    supervisors = _supervisors_of(world, members=members, primary=("learner",), stop_after=60, notify=notify)
-    monkeypatch.setattr(world, "last_lines", lambda path, _lines: [f"printed by {path}"])
-    _steps(supervisors)
-    world.clock += 90
-    _steps(supervisors)
-    assert _read_when_written(file) == "printed by learner\n"
+    assert file.read_text() == f"{told}\n"
 
 
 def test_a_blocked_process_continues_after_up_although_the_experiment_had_ended(world: World) -> None:
@@ -534,39 +458,6 @@ def test_a_blocked_process_continues_after_up_although_the_experiment_had_ended(
     world.hold("late", Hold(waits_for=members["late"].waits_for))
     _steps(supervisors, 2)
     assert world.states["late"] == "running"
-
-
-def test_a_process_that_is_blocked_at_the_end_stays_blocked_and_the_end_names_the_cause(world: World) -> None:
-    members = {
-        "prepare": Member(),
-        "train": Member(waits_for=(_wait("prepare", "completed"),)),
-        "evaluate": Member(waits_for=(_wait("train", "completed"),)),
-        "other": Member(),
-    }
-    supervisors = _supervisors_of(world, members=members, primary=("evaluate",))
-    _steps(supervisors)
-    world.end("prepare", 3)
-    _steps(supervisors, 4)
-    whys = {path: fact.hold.why for path, fact in world.known.items() if fact.hold is not None}
-    assert whys == {
-        "train": "prepare failed: exit 3",
-        "evaluate": "train is blocked",
-        "other": "evaluate is blocked: prepare failed: exit 3",
-    }
-    assert {path: world.states[path] for path in whys} == {
-        "train": "blocked",
-        "evaluate": "blocked",
-        "other": "stopped",
-    }
-    # The next `up` starts the process that failed; the others go on.
-    world.start("prepare")
-    _steps(supervisors)
-    world.end("prepare")
-    _steps(supervisors, 2)
-    assert (world.states["train"], world.states["evaluate"]) == ("running", "waiting")
-
-
-NAMES = ["NAME", "STATE", "EXIT", "SECONDS", "LAST_LINES"]
 
 
 class Killed(BaseException):
