@@ -6,12 +6,12 @@ A lease lasts until the experiment is deleted (`release`).
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+
+import msgspec
 
 from caraml import service_env
 from symphony import files, paths
@@ -23,8 +23,8 @@ RANGE = (20000, 29999)
 ABANDONED = 600.0
 
 
-class OwnerLeases(TypedDict):
-    """The leases of an owner in the file."""
+class OwnerLeases(msgspec.Struct, frozen=True):
+    """The leases of an owner in the file, and when they were written."""
 
     ports: dict[str, int]
     time: float
@@ -50,7 +50,7 @@ def lease(
         table = _read()
         leases = _Choice(owner, wanted, table, within or RANGE).choose()
         if record and not leases.refused:
-            table[owner] = {"ports": leases.ports, "time": time.time()}
+            table[owner] = OwnerLeases(leases.ports, time.time())
             if not leases.ports:
                 del table[owner]
             _write(table)
@@ -67,13 +67,13 @@ def release(owner: str) -> None:
 
 def leased() -> dict[str, dict[str, int]]:
     """Return owner -> service -> port for every lease of the user."""
-    return {owner: held["ports"] for owner, held in _read().items()}
+    return {owner: held.ports for owner, held in _read().items()}
 
 
 def of(owner: str) -> dict[str, int]:
     """Return the leases of an owner: service -> port."""
     held = _read().get(owner)
-    return held["ports"] if held else {}
+    return held.ports if held else {}
 
 
 class _Choice:
@@ -91,12 +91,12 @@ class _Choice:
         self.wanted = wanted
         self.table = table
         own = table.get(owner)
-        ports = own["ports"] if own else {}
+        ports = own.ports if own else {}
         self.own = {
             service: ports.get(service, ports.get(service_env.service_stem(service))) for service in wanted
         }
         self.others = {
-            port: other for other, held in table.items() if other != owner for port in held["ports"].values()
+            port: other for other, held in table.items() if other != owner for port in held.ports.values()
         }
         self.listeners = listeners.Listeners(owner)
 
@@ -156,7 +156,7 @@ def _candidates(owner: str, service: str, choices: range) -> Iterator[int]:
 
 
 def _is_abandoned(owner: str, table: Mapping[str, OwnerLeases]) -> bool:
-    return time.time() - table[owner]["time"] > ABANDONED and owner not in experiment_folder.owners()
+    return time.time() - table[owner].time > ABANDONED and owner not in experiment_folder.owners()
 
 
 def _folder() -> Path:
@@ -165,17 +165,8 @@ def _folder() -> Path:
 
 def _read() -> dict[str, OwnerLeases]:
     """Return the table; if it is missing or damaged, rebuild it from the experiments' files."""
-    try:
-        content: dict[str, Any] = json.loads(files.read(_folder() / "ports.json", limit=1 << 26))
-        return {
-            str(owner): {
-                "ports": {str(name): int(port) for name, port in held["ports"].items()},
-                "time": float(held["time"]),
-            }
-            for owner, held in content.items()
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return _rebuilt()
+    table = experiment_folder.read(_folder() / "ports.json", dict[str, OwnerLeases])
+    return _rebuilt() if table is None else table
 
 
 def _rebuilt() -> dict[str, OwnerLeases]:
@@ -189,10 +180,9 @@ def _rebuilt() -> dict[str, OwnerLeases]:
                 for name, port in services_of.items()
                 if name.startswith(service_env.PREFIX) and name.endswith("_PORT") and port.isdecimal()
             }
-            table[owner] = {"ports": ports, "time": time.time()}
+            table[owner] = OwnerLeases(ports, time.time())
     return table
 
 
 def _write(table: Mapping[str, OwnerLeases]) -> None:
-    content = json.dumps(table, indent=1, sort_keys=True).encode()
-    files.replace(_folder() / "ports.json", content, durable=True)
+    files.replace(_folder() / "ports.json", msgspec.json.encode(table), durable=True)

@@ -153,22 +153,9 @@ def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) ->
         attempts = logs.attempts(str(facts["log"]))
         end = attempts[-1][2] if attempts else None
         return replace(status, why="", since=end.time if end is not None else None, exit_code=0)
-    pane = _with_exit_code(pane, str(facts["log"]))
-    if pane.exit_code == 0:
-        status = replace(status, state="completed")
     words = process_logs.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
     code = 128 + pane.signal if pane.signal else pane.exit_code
     return replace(status, why=_short(pane, words, facts), words=words[-3:], exit_code=code)
-
-
-def _with_exit_code(pane: Pane, log: str) -> Pane:
-    """Return the pane with its exit code or signal, taken from the log if tmux (3.3a) lost it."""
-    if pane.exit_code is not None or pane.signal:
-        return pane
-    for _, _, end in logs.attempts(log)[-1:]:
-        if end is not None:
-            return replace(pane, **{"signal" if end.event == "signal" else "exit_code": end.number})
-    return pane
 
 
 def _short(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:

@@ -246,25 +246,6 @@ def test_a_rotation_during_reading_loses_no_line(log: Path, monkeypatch: pytest.
     assert texts(result) == [*(f"line {i}" for i in range(1, 52)), "ended: exit 0"]
 
 
-@pytest.mark.parametrize(
-    ("end", "expected"),
-    [
-        ("exit 0", ("completed", "")),
-        ("exit 3", ("failed", "exit 3: two")),
-        ("signal 9", ("failed", "killed by SIGKILL: two")),
-        ("", ("failed", "exit code unknown: two")),
-    ],
-)
-def test_the_exit_code_comes_from_the_supervisor_if_tmux_does_not_know_it(
-    log: Path, end: str, expected: tuple[str, str]
-) -> None:
-    write_log_and_index(log, None, f"1.000 0 start 1 0\n2.000 8 {end}\n" if end else "1.000 0 start 1 0\n")
-    pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=None, signal=None, ended=2)
-    status = ProcessStatus("a", "failed", ready=False, why="it ended, its exit code is not known")
-    result = diagnosis.ended(status, pane, {"log": str(log), "attempt": 1})
-    assert (result.state, result.why) == expected
-
-
 def test_status_names_the_killed_program_of_a_shell_script(log: Path) -> None:
     log.write_bytes(b"one\nexperiments/rl/processes/a/launch.sh: line 16: 21331 Killed      sleep 5000\n")
     write_log_and_index(log, None, "1.000 0 start 1 0\n2.000 8 exit 137\n")
