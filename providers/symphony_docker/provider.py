@@ -18,7 +18,7 @@ from symphony.errors import SymphonyError
 from symphony_docker import builder, context, failures, image_references, image_registry
 from symphony_docker.engine import IDENTITY_LABEL, Engine
 from symphony_docker.progress import Report, report
-from symphony_dynamic.provider import DynamicProvider, is_same, without
+from symphony_dynamic.provider import DynamicProvider, DynamicResource, is_same, without
 
 # The input that allows requests to the registry: set in an `up`, not in a preview.
 MAY_ASK_REGISTRY = "asks_registry"
@@ -71,18 +71,19 @@ TYPE = "pulumi-python:dynamic/symphony_docker:Image"
 PROVIDER = ImageProvider.state_text()
 
 
-class ImageResource(pulumi.CustomResource):
+class ImageResource(DynamicResource):
     """An image that a Docker engine builds and pushes.
 
     image: the output `repository@sha256:...`, which pods run.
     """
 
+    TYPE, PROVIDER = TYPE, PROVIDER
     image: pulumi.Output[str]
 
     def __init__(
         self, resource_name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__(TYPE, resource_name, {**inputs, "image": None, "__provider": PROVIDER}, opts)
+        super().__init__(resource_name, {**inputs, "image": None}, opts)
 
 
 def reference_of(props: Mapping[str, Any]) -> str:

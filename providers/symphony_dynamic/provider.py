@@ -1,4 +1,4 @@
-"""The base classes of symphony's dynamic providers."""
+"""The base classes of symphony's dynamic providers and their resources."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+import pulumi
 from pulumi.dynamic import (
     CheckFailure,
     CheckResult,
@@ -58,6 +59,19 @@ class DynamicProvider(ResourceProvider):
         change.
         """
         return base64.b64encode(pickle.dumps(cls(), protocol=4)).decode()
+
+
+# Not pulumi.dynamic.Resource, which raises RecursionError after some hundred resources.
+class DynamicResource(pulumi.CustomResource):
+    """A resource of such a provider; TYPE, PROVIDER: its type and its provider in the state of every user."""
+
+    TYPE: ClassVar[str]
+    PROVIDER: ClassVar[str]
+
+    def __init__(
+        self, resource_name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__(self.TYPE, resource_name, {**inputs, "__provider": self.PROVIDER}, opts)
 
 
 class Crud(Protocol[Run]):

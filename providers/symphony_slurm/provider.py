@@ -5,12 +5,7 @@ Module path and class names of the providers lie in the state of every user: nev
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import pulumi
-
-from symphony_dynamic.provider import CrudProvider
+from symphony_dynamic.provider import CrudProvider, DynamicResource
 from symphony_slurm import allocations, steps
 from symphony_slurm.observe import Queue
 
@@ -35,19 +30,13 @@ ALLOCATION_PROVIDER = AllocationProvider.state_text()
 STEP_PROVIDER = StepProvider.state_text()
 
 
-class Allocation(pulumi.CustomResource):
+class Allocation(DynamicResource):
     """One experiment: a job of Slurm and a folder on the shared disk; see AllocationInputs."""
 
-    def __init__(
-        self, resource_name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(ALLOCATION_TYPE, resource_name, {**inputs, "__provider": ALLOCATION_PROVIDER}, opts)
+    TYPE, PROVIDER = ALLOCATION_TYPE, ALLOCATION_PROVIDER
 
 
-class Step(pulumi.CustomResource):
+class Step(DynamicResource):
     """One process: a step of the job; see StepInputs."""
 
-    def __init__(
-        self, resource_name: str, inputs: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
-    ) -> None:
-        super().__init__(STEP_TYPE, resource_name, {**inputs, "__provider": STEP_PROVIDER}, opts)
+    TYPE, PROVIDER = STEP_TYPE, STEP_PROVIDER

@@ -1,6 +1,6 @@
 """The resource inputs that tmux windows and Slurm steps share: both start processes with launch files."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from symphony.backends.expand import Components, Context
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.services import file_variables
 from symphony.spec.experiment import ExperimentSpec
+from symphony_dynamic.provider import DynamicResource
 from symphony_tmux import experiment_folder
 
 
@@ -84,9 +85,13 @@ def register(
     plan: Plan,
     experiment: pulumi.Resource,
     components: Components,
-    make: Callable[[PlannedProcess, Mapping[str, str], pulumi.ResourceOptions], pulumi.Resource],
+    kind: type[DynamicResource],
+    inputs: Mapping[str, Mapping[str, Any]],
 ) -> pulumi.ResourceOptions:
-    """Register a resource for each process after the experiment's; return the options that they share."""
+    """Register a resource for each process after the experiment's; return the options that they share.
+
+    kind, inputs: the class of the resources, and their inputs except secret_env, by process path.
+    """
     # delete_before_replace: otherwise the old process would be mistaken for the new one.
     shared = pulumi.ResourceOptions(
         depends_on=[experiment], deleted_with=experiment, delete_before_replace=True
@@ -97,9 +102,18 @@ def register(
         # the awaited one.
         dependencies = [resources[wait.path] for wait in process.waits_for]
         options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=dependencies)
-        secrets = {name: secret.reveal() for name, secret in process.secret_env.items()}
-        resources[process.path] = make(process, secrets, pulumi.ResourceOptions.merge(shared, options))
+        own = set_inputs(inputs[process.path])
+        if process.secret_env:
+            secrets = {name: secret.reveal() for name, secret in process.secret_env.items()}
+            own["secret_env"] = pulumi.Output.secret(secrets)
+        options = pulumi.ResourceOptions.merge(shared, options)
+        resources[process.path] = kind(process.path, own, options)
     return shared
+
+
+def set_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs that are set; Pulumi's time for a resource grows faster than their number."""
+    return {name: value for name, value in inputs.items() if value not in (None, [], {})}
 
 
 def _in_order(plan: Plan) -> Iterator[PlannedProcess]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ from symphony.backends.slurm import job_size
 from symphony.backends.slurm.settings import folder_for, settings_of
 from symphony.backends.slurm.target import target as target
 from symphony.backends.supervision import declaration
-from symphony.plan.plan import Plan, PlannedProcess
+from symphony.plan.plan import Plan
 from symphony.plan.services import fixed_ports
 from symphony.spec.experiment import ExperimentSpec
 from symphony_slurm import inputs
@@ -101,8 +100,4 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
     options = pulumi.ResourceOptions(parent=components.experiment)
     allocation = Allocation(prepared.plan.physical_name, prepared.allocation, options)
 
-    def step(process: PlannedProcess, secret_env: Mapping[str, str], options: pulumi.ResourceOptions) -> Step:
-        secret = {"secret_env": pulumi.Output.secret(secret_env)} if secret_env else {}
-        return Step(process.path, {**prepared.steps[process.path], **secret}, options)
-
-    launching.register(prepared.plan, allocation, components, step)
+    launching.register(prepared.plan, allocation, components, Step, prepared.steps)

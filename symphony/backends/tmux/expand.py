@@ -69,22 +69,13 @@ def facts(prepared: Prepared) -> dict[str, Facts]:
 
 def expand(prepared: Prepared, context: Context, components: Components) -> None:
     """Register the session, and a window for each process."""
-    session = Session(
-        prepared.plan.physical_name,
-        **prepared.session,
-        opts=pulumi.ResourceOptions(parent=components.experiment),
-    )
-
-    def window(
-        process: PlannedProcess, secret_env: Mapping[str, str], options: pulumi.ResourceOptions
-    ) -> Window:
-        return Window(process.path, **prepared.windows[process.path], secret_env=secret_env, opts=options)
-
-    shared = launching.register(prepared.plan, session, components, window)
+    options = pulumi.ResourceOptions(parent=components.experiment)
+    inputs = launching.set_inputs(prepared.session)
+    session = Session(prepared.plan.physical_name, inputs, options)
+    shared = launching.register(prepared.plan, session, components, Window, prepared.windows)
     if "supervision" in prepared.session:
-        options = pulumi.ResourceOptions(parent=components.experiment)
         inputs = supervisor_inputs(prepared.session, str(context.folder))
-        Window(names.SUPERVISOR, **inputs, opts=pulumi.ResourceOptions.merge(shared, options))
+        Window(names.SUPERVISOR, inputs, pulumi.ResourceOptions.merge(shared, options))
 
 
 def session_inputs(
