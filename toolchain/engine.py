@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from symphony import paths
@@ -51,9 +50,7 @@ def build(version: str, module: str = "pulumi") -> None:
     # The Automation API refuses a `pulumi` without a version.
     stamp = f"-ldflags=-s -w -X {_SDK}/go/common/version.Version=v{version}"
     command_line = Module(MODULES / module, ("pulumi",), (*_FLAGS, stamp))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".building-pulumi-", dir=target.parent))
-    try:
+    with golang.replacing(target) as scratch:
         bin_ = scratch / "bin"
         bin_.mkdir()
         golang.compile_into(bin_, command_line, say)
@@ -64,11 +61,7 @@ def build(version: str, module: str = "pulumi") -> None:
             shutil.copyfile(Path(json.loads(listed)["Dir"]) / "python" / script, bin_ / Path(script).name)
         for file in bin_.iterdir():
             file.chmod(0o755)
-        scratch.chmod(0o755)
         shutil.rmtree(target, ignore_errors=True)
-        scratch.rename(target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 if __name__ == "__main__":

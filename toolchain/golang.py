@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def programs(module: Module, say: Say, title: str = "") -> Path:
     """Return the folder with the programs of the module; build them if they are not in the cache."""
     folder = cached(module)
     if not folder.is_dir():
-        _build(module, folder, title or module.name, say)
+        with replacing(folder) as scratch:
+            compile_into(scratch, module, say, title)
     return folder
 
 
@@ -63,16 +65,18 @@ def compiler() -> str:
     return go
 
 
-def _build(module: Module, folder: Path, title: str, say: Say) -> None:
+@contextmanager
+def replacing(folder: Path) -> Generator[Path]:
+    """Yield an empty folder, which takes the place of `folder` after the block."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".building-{module.name}-", dir=folder.parent))
+    scratch = Path(tempfile.mkdtemp(prefix=f".building-{folder.name}-", dir=folder.parent))
     try:
-        compile_into(scratch, module, say, title)
+        yield scratch
         scratch.chmod(0o755)
         try:
             scratch.rename(folder)
         except OSError:
-            if not folder.is_dir():  # if it is one, another build of the same module was faster
+            if not folder.is_dir():  # if it is one, another build was faster
                 raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

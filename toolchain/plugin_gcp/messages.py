@@ -7,10 +7,10 @@ from typing import Any
 
 from google.protobuf import json_format
 from pulumi.runtime.proto import status_pb2
+from pulumi.runtime.rpc import UNKNOWN
 
 from symphony.placement.machines import find
 from symphony.placement.pool import EFFECTS, GPU_TAINT, Pool, Taint, faults
-from toolchain.plugin_gcp.properties import UNKNOWN
 
 # Pulumi's package has a copy of this message, and a process can register it only once.
 sys.modules["google.rpc.status_pb2"] = status_pb2
@@ -125,9 +125,9 @@ def _snake(value: Any, inside: str = "") -> Any:
 def _known(value: Any) -> Any:
     """Return the value without parts that are unknown in a preview."""
     if isinstance(value, dict):
-        return {key: _known(item) for key, item in value.items() if item is not UNKNOWN}
+        return {key: _known(item) for key, item in value.items() if item != UNKNOWN}
     if isinstance(value, list):
-        return [_known(item) for item in value if item is not UNKNOWN]
+        return [_known(item) for item in value if item != UNKNOWN]
     return value
 
 

@@ -1,5 +1,6 @@
 """The provider protocol for GKE clusters and node pools: checks them, records them, creates nodes."""
 
+import importlib
 import inspect
 import re
 import sys
@@ -11,19 +12,12 @@ from typing import Any
 import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, plugin_pb2, provider_pb2, provider_pb2_grpc
+from pulumi.runtime.rpc import UNKNOWN, wrap_rpc_secret
 
 from toolchain.plugin_gcp import cloud, local_cluster, messages, nodes
 from toolchain.plugin_gcp.cloud import Failure
 from toolchain.plugin_gcp.messages import CLUSTER, POOL
-from toolchain.plugin_gcp.properties import (
-    UNKNOWN,
-    Secret,
-    changed_paths,
-    from_struct,
-    path_text,
-    plain,
-    to_struct,
-)
+from toolchain.plugin_gcp.properties import changed_paths, from_struct, path_text, plain, to_struct
 
 NOTICE = "this is symphony's stand-in for the gcp plugin, not Pulumi's own: nothing is made at Google"
 # Properties whose change replaces the resource, as far as stacks of symphony set them.
@@ -215,7 +209,7 @@ def _computed(type_: str, inputs: dict[str, Any], id: str) -> dict[str, Any]:
     """Return the properties that Google adds to the requested ones."""
     if type_ == CLUSTER:
         endpoint, authority = local_cluster.endpoint()
-        login = {"clusterCaCertificate": authority, "clientKey": Secret(""), "clientCertificate": ""}
+        login = {"clusterCaCertificate": authority, "clientKey": wrap_rpc_secret(""), "clientCertificate": ""}
         return {"endpoint": endpoint, "masterAuth": login, "selfLink": id}
     if type_ == "gcp:serviceaccount/account:Account":
         email = id.rpartition("/")[2]
@@ -238,8 +232,6 @@ def _cluster_id(pool: dict[str, Any]) -> str:
 @cache
 def _arguments(type_: str) -> frozenset[str]:
     """Return the arguments that pulumi_gcp accepts for a resource."""
-    import importlib
-
     _, place, name = type_.split(":")
     module = importlib.import_module(f"pulumi_gcp.{place.partition('/')[0]}")
     signature = inspect.signature(getattr(module, name)._internal_init)
