@@ -107,14 +107,14 @@ class Wire:
         self._forked = False
         process.close_at_exit(self)
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         """Reserve the socket for this thread. Raises ConcurrentUseError, ForkedError, ClosedError."""
         try:
             self.turns.pop()
         except IndexError:
             raise self.unusable_error() from None
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Release the socket."""
         self.turns.append(1)
 
@@ -260,7 +260,7 @@ class Wire:
             self.turns.append(1)
 
     def retry_send(self, message: bytes, timeout: float | None, error: zmq.ZMQError) -> None:
-        """Handle the error of a send: retry, or raise. Call between enter() and leave()."""
+        """Handle the error of a send: retry, or raise. Call inside `with wire`."""
         if not isinstance(error, zmq.Again):
             raise self.socket_error(error) from error
         self.send_in_slices(message, 0, True, timeout)
@@ -280,7 +280,7 @@ class Wire:
             )
 
     def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None, track: bool = False) -> Any:
-        """Send a frame, copied or not, and return its tracker. Call between enter() and leave()."""
+        """Send a frame, copied or not, and return its tracker. Call inside `with wire`."""
         try:
             return self.put(part, flags, copy, track)
         except zmq.Again:
@@ -291,7 +291,7 @@ class Wire:
     def send_parts(self, message: Any, timeout: float | None, copy: bool, track: bool = False) -> list[Any]:
         """Send bytes or Parts; with `track`, return a tracker for each part that is not copied.
 
-        Small parts are always copied, and large bytes never. Call between enter() and leave().
+        Small parts are always copied, and large bytes never. Call inside `with wire`.
         """
         trackers: list[Any] = []
         parts = message if isinstance(message, Parts) else (message,)
@@ -311,16 +311,13 @@ class Wire:
             self.send(message, timeout)
             return DONE
         self.check_size(message)
-        self.enter()
-        try:
+        with self:
             if self.link.fault is not None:
                 raise self.link.fault
             trackers = self.send_parts(message, timeout, copy=False, track=True)
             if self.link.counting_unsent:
                 self.link.unsent += 1
             return MessageTracker(self.socket.address, trackers) if trackers else DONE
-        finally:
-            self.leave()
 
     def send_in_slices(
         self, part: Any, flags: int, copy: bool, timeout: float | None, track: bool = False
@@ -345,7 +342,7 @@ class Wire:
                 self.set_send_timeout(SLICE_MS)
 
     def receive(self, timeout: float | None, waiting_for: str) -> tuple[Any, list[zmq.Frame]]:
-        """Return the first frame of the next message, and its other frames. Call between enter() and leave().
+        """Return the first frame of the next message, and its other frames. Call inside `with wire`.
 
         REQ and REP return small messages (`single_frame`) as bytes: creating a Frame and asking it whether
         parts follow costs a tenth of a round trip. A caller that cannot decode the bytes calls
@@ -383,7 +380,7 @@ class Wire:
         return self.receive_rest()
 
     def receive_quickly(self) -> Any:
-        """Return the next message if it arrives within a slice, else None. Call without enter().
+        """Return the next message if it arrives within a slice, else None. Call outside of `with wire`.
 
         It is bytes if `single_frame`, else a Frame, or a list of frames.
         """
@@ -434,7 +431,7 @@ class Wire:
                 raise self.socket_error(error) from error
 
     def receive_now(self) -> Any:
-        """Return a frame that has arrived, else None. Call between enter() and leave()."""
+        """Return a frame that has arrived, else None. Call inside `with wire`."""
         try:
             return self.receive_part(zmq.NOBLOCK, False)
         except zmq.Again:

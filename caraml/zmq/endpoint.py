@@ -156,7 +156,7 @@ class Endpoint:
         timeout = asked = wire.timeout if timeout is None else timeout
         deadline = time.monotonic() + timeout if timeout >= 0 else 0.0
         try:
-            wire.turns.pop()  # enter() and leave(), without the calls
+            wire.turns.pop()  # `with wire`, without its calls
         except IndexError:
             raise wire.unusable_error() from None
         try:
@@ -204,9 +204,8 @@ class LoopingEndpoint(Endpoint):
         """
         if self._looping():
             raise RuntimeError("loop is already running")
-        self._wire.enter()  # raises in the caller, not in the thread
-        self._wire.leave()
-        self._stopped = False
+        with self._wire:  # raises in the caller, not in the thread
+            self._stopped = False
         if blocking:
             self._run(handler, True)
             return None

@@ -98,7 +98,7 @@ class ZmqClient(Endpoint):
         message = msg if self._encode is None else self._encode(msg)
         timeout = self.timeout if timeout is None else timeout
         try:
-            wire.turns.pop()  # enter() and leave(), without the calls
+            wire.turns.pop()  # `with wire`, without its calls
         except IndexError:
             raise wire.unusable_error() from None
         lent = _NOTHING_LENT  # the arrays of the request that ZeroMQ may still read

@@ -106,9 +106,8 @@ class ZmqReceiver(LoopingEndpoint):
         self.deserializer = get_deserializer(deserializer)
         self._raw = deserializer is None
         if not bind:
-            self._wire.enter()
-            self._send_ready()
-            self._wire.leave()
+            with self._wire:
+                self._send_ready()
 
     def _prepare(self) -> None:
         raw = self.socket.unwrap()
@@ -124,9 +123,8 @@ class ZmqReceiver(LoopingEndpoint):
 
         `timeout` in seconds, negative for ever; by default the socket's.
         """
-        self._wire.enter()
         deadline = 0.0
-        try:
+        with self._wire:
             if self._in_hand is not None:
                 self._finish_in_hand()
             if self._to_acknowledge and monotonic() >= self._acknowledge_at:
@@ -156,8 +154,6 @@ class ZmqReceiver(LoopingEndpoint):
                     if not self._queue:
                         self._acknowledge()
                 return data
-        finally:
-            self._wire.leave()
 
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
         """Start the loop; a message is finished when the handler returns."""
@@ -168,12 +164,9 @@ class ZmqReceiver(LoopingEndpoint):
         """Stop the loop, acknowledge the received messages (the current one too), and close."""
         self._join(1.0)
         if not self.socket.unwrap().closed and not self._wire.in_use():
-            self._wire.enter()
-            try:
+            with self._wire:
                 self._finish_in_hand()
                 self._acknowledge()
-            finally:
-                self._wire.leave()
         super().close(linger)
 
     def _finish_in_hand(self) -> None:

@@ -148,8 +148,7 @@ class ZmqSender(Endpoint):
             )
         timeout = self.timeout if timeout is None else timeout
         wire = self._wire
-        wire.enter()
-        try:
+        with wire:
             self._sent_since_read += 1
             if self._sent_since_read >= _READ_EVERY or wire.link.changes != self._seen_changes:
                 self._read_answers()
@@ -160,20 +159,15 @@ class ZmqSender(Endpoint):
                 window = self._wait_for_room(nbytes, timeout)
             flags = DETACHED if nbytes >= ZERO_COPY and type(payload) is bytes else 0
             self._send_frames(window, window.add(next(self._identifiers), payload, flags))
-        finally:
-            wire.leave()
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all messages are acknowledged; `timeout` and errors as for `send`."""
         timeout = self.timeout if timeout is None else timeout
         deadline = time.monotonic() + timeout
-        self._wire.enter()
-        try:
+        with self._wire:
             self._read_answers()
             while self.unacknowledged:
                 self._wait(deadline, timeout, f"{self.unacknowledged} acknowledgements")
-        finally:
-            self._wire.leave()
 
     @property
     def unacknowledged(self) -> int:

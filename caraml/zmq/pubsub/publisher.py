@@ -181,7 +181,7 @@ class ZmqPub(Endpoint):
             return
         wire = self._wire
         try:
-            wire.turns.pop()  # enter() and leave(), without the calls
+            wire.turns.pop()  # `with wire`, without its calls
         except IndexError:
             raise wire.unusable_error() from None
         frame = (next(known.headers, None) or self._next_headers(known, len(message))) + message
@@ -217,22 +217,16 @@ class ZmqPub(Endpoint):
             left = deadline - time.monotonic()
             if left <= 0:
                 raise self._timeout_error(f"{n} subscribers; {count} connected", timeout)
-            self._wire.enter()
-            try:
+            with self._wire:
                 self._wire.check()
                 self.socket.unwrap().poll(min(100, int(left * 1000) + 1))
-            finally:
-                self._wire.leave()
 
     def subscribers(self, topic: str | bytes | None = None) -> int:
         """Return the number of subscriptions, only to prefixes of `topic` if given."""
         self._unread_subscriptions = True
         while self._unread_subscriptions:
-            self._wire.enter()
-            try:
+            with self._wire:
                 self._read_subscriptions()
-            finally:
-                self._wire.leave()
         return self._subscriptions.count(None if topic is None else str2bytes(topic))
 
     def _publish(
@@ -240,12 +234,9 @@ class ZmqPub(Endpoint):
     ) -> Any:
         """Publish the first message of a topic, or one that is large or has several parts."""
         known = self._topics.get(topic) or self._new_topic(topic)
-        self._wire.enter()
-        try:
+        with self._wire:
             self._read_subscriptions()
             frame = self._frame(known, message)
-        finally:
-            self._wire.leave()
         try:
             return send(frame, timeout)
         except CaramlError:

@@ -111,11 +111,8 @@ class ZmqSub(LoopingEndpoint):
         if self._looping():
             self._changes.append(change)
             return
-        self._wire.enter()
-        try:
+        with self._wire:
             change()
-        finally:
-            self._wire.leave()
 
     def _subscribe(self, topic: bytes) -> None:
         self._topics[topic] += 1
@@ -239,13 +236,10 @@ class ZmqSub(LoopingEndpoint):
     def _wait_for_same_topic(self, known: _KnownTopic) -> None:
         """Wait for more messages of the same topic, for a slice at most; `recv` does so most of the time."""
         wire = self._wire
-        wire.enter()
-        try:
+        with wire:
             self._fetch(known, 0)
             if not self._ready:
                 wire.after_slice()
-        finally:
-            wire.leave()
 
     def _fetch(self, known: _KnownTopic, flags: int) -> None:
         """Receive the next small messages of a stream into `_ready`; hold the first other message.
