@@ -11,11 +11,6 @@ from symphony import Experiment
 from symphony.backends import local_commands
 
 
-@pytest.fixture
-def experiment() -> Experiment:
-    return Experiment("rl")
-
-
 def executable(file: Path, mode: int = 0o755) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("#!/bin/sh\n")
@@ -23,24 +18,19 @@ def executable(file: Path, mode: int = 0o755) -> Path:
     return file
 
 
-def test_unreadable_secret_files_are_reported_with_the_reason(tmp_path):
+def test_unreadable_secret_files_are_reported_with_the_reason(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "key").write_text("x")
-    experiment = Experiment("rl", secrets=[tmp_path / "key", tmp_path / "gone", tmp_path, "a\0b", 5])
-    assert local_commands.unusable(experiment.spec, tmp_path) == {
+    files = [tmp_path / "key", "~/key", tmp_path / "gone", "~nobody-here/key", tmp_path, "a\0b", 5]
+    unusable = local_commands.unusable(Experiment("rl", secrets=files).spec, tmp_path)
+    assert "~nobody-here/key" in unusable
+    assert {path: why for path, why in unusable.items() if not path.startswith("~")} == {
         str(tmp_path / "gone"): "no such file or directory",
         str(tmp_path): "not a regular file",
         "a\0b": "embedded null byte",
         "5": "no such file or directory",
     }
-
-
-def test_a_tilde_in_a_secret_path_is_expanded(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / ".key").write_text("x")
-    assert local_commands.unusable(Experiment("rl", secrets="~/.key").spec, tmp_path) == {}
-    assert list(local_commands.unusable(Experiment("rl", secrets="~nobody-here/.key").spec, tmp_path)) == [
-        "~nobody-here/.key"
-    ]
+    assert "~/key" not in unusable
 
 
 def test_missing_start_dirs_are_reported(tmp_path):
@@ -56,71 +46,52 @@ def test_missing_start_dirs_are_reported(tmp_path):
     }
 
 
-def test_commands_that_are_not_on_path_are_reported(experiment, tmp_path):
-    executable(tmp_path / "bin" / "mine")
-    executable(tmp_path / "bin" / "data", 0o644)
-    for name, command in {"a": "mine", "b": "data", "c": "pyhton", "d": ["mine", "x"]}.items():
-        experiment.new_process(name, command=command)
-    why = "no such command on PATH"
-    assert local_commands.unstartable(experiment.spec, tmp_path, str(tmp_path / "bin")) == {
-        "b": why,
-        "c": why,
-    }
+NOT_ON_PATH = "no such command on PATH"
 
 
-def test_an_unexpanded_variable_in_path_is_reported(experiment, tmp_path):
-    experiment.new_process("a", command="sleep", env={"PATH": "/opt/bin:$PATH"})
-    assert '$PATH", which no shell expands' in local_commands.unstartable(experiment.spec, tmp_path, "")["a"]
-
-
-def test_command_files_that_are_missing_or_not_executable_are_reported(experiment, tmp_path):
-    executable(tmp_path / "run.sh")
-    executable(tmp_path / "data.sh", 0o644)
-    for name, command in {"a": "./run.sh", "b": "./data.sh", "c": "./gone.sh", "d": "/"}.items():
-        experiment.new_process(name, command=command)
-    assert local_commands.unstartable(experiment.spec, tmp_path, "") == {
-        "b": "not an executable file",
-        "c": "no such file",
-        "d": "not an executable file",
-    }
-
-
-def test_a_relative_command_is_resolved_in_start_dir(experiment, tmp_path):
-    executable(tmp_path / "sub" / "run.sh")
-    group = experiment.new_process_group("g", start_dir="sub")
-    group.new_process("a", command="./run.sh")
-    group.new_process("b", command="./run.sh", start_dir=".")
-    assert list(local_commands.unstartable(experiment.spec, tmp_path, "")) == ["g/b"]
-
-
-@pytest.mark.parametrize("owner", ["process", "group", "experiment"])
-def test_commands_are_looked_up_in_the_declared_path(tmp_path, owner):
-    executable(tmp_path / "bin" / "mine")
-    env = {"PATH": str(tmp_path / "bin")}
-    experiment = Experiment("rl", env=env if owner == "experiment" else {})
-    group = experiment.new_process_group("g", env=env if owner == "group" else {})
-    group.new_process("a", command="mine", env=env if owner == "process" else {})
-    assert local_commands.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"command": "mine"}, ""),
+        ({"command": ["mine", "x"]}, ""),
+        ({"command": "data"}, NOT_ON_PATH),
+        ({"command": "pyhton"}, NOT_ON_PATH),
+        ({"command": "sleep", "env": {"PATH": "/opt/bin:$PATH"}}, "which no shell expands"),
+        ({"command": "./run.sh"}, ""),
+        ({"command": "./data.sh"}, "not an executable file"),
+        ({"command": "./gone.sh"}, "no such file"),
+        ({"command": "/"}, "not an executable file"),
+        ({"command": "./below.sh", "start_dir": "sub"}, ""),
+        ({"command": "./below.sh"}, "no such file"),
+        # Their lines are not checked on PATH.
+        ({"cmds": ["pyhton a.py"], "command": "pyhton"}, ""),
+        # Other rules refuse these.
+        ({"command": None}, ""),
+        ({"command": ""}, ""),
+        ({"command": []}, ""),
+        ({"command": ["a\0b"]}, ""),
+    ],
+)
+def test_a_command_that_cannot_start_is_reported_with_the_reason(tmp_path, settings, why):
+    for name, mode in (("bin/mine", 0o755), ("bin/data", 0o644), ("run.sh", 0o755), ("data.sh", 0o644)):
+        executable(tmp_path / name, mode)
+    executable(tmp_path / "sub" / "below.sh")
+    experiment = Experiment("rl")
+    experiment.new_process("a", **settings)
+    reasons = local_commands.unstartable(experiment.spec, tmp_path, str(tmp_path / "bin"))
+    assert list(reasons) == (["a"] if why else [])
+    assert why in reasons.get("a", "")
 
 
 @pytest.mark.parametrize("owner", ["process", "group", "experiment"])
-def test_commands_are_not_checked_if_a_preamble_may_change_path(tmp_path, owner):
-    preambles = {owner: ["module load x"]}
-    experiment = Experiment("rl", preamble_cmds=preambles.get("experiment"))
-    group = experiment.new_process_group("g", preamble_cmds=preambles.get("group"))
-    group.new_process("a", command="mine", preamble_cmds=preambles.get("process"))
-    assert local_commands.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
-
-
-@pytest.mark.parametrize("command", [None, "", [], ["a\0b"]])
-def test_commands_that_other_rules_refuse_are_not_reported_again(experiment, tmp_path, command):
-    experiment.new_process("a", command=command)
-    assert local_commands.unstartable(experiment.spec, tmp_path, os.defpath) == {}
-
-
-def test_cmds_are_not_checked_on_path(experiment, tmp_path):
-    experiment.new_process("a", ["pyhton a.py"], command="pyhton")
-    assert local_commands.unstartable(experiment.spec, tmp_path, "") == {}
+def test_commands_are_looked_up_in_the_declared_path_unless_a_preamble_may_change_it(tmp_path, owner):
+    executable(tmp_path / "bin" / "mine")
+    for settings in ({"env": {"PATH": str(tmp_path / "bin")}}, {"preamble_cmds": ["module load x"]}):
+        given = {each: settings if each == owner else {} for each in ("experiment", "group", "process")}
+        experiment = Experiment("rl", **given["experiment"])
+        group = experiment.new_process_group("g", **given["group"])
+        group.new_process("a", command="mine", **given["process"])
+        assert local_commands.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
 
 
 def remarks_of(experiment, tmp_path):

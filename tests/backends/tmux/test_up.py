@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from symphony_tmux.processes.environment import SHELLS_OWN
-from tests.sandbox import SYMPHONY, Sandbox, wait_for
+from tests.sandbox import Sandbox, wait_for
 
 
 @pytest.mark.thorough
@@ -106,37 +105,6 @@ def test_without_perl_processes_run_but_restart_policies_are_refused(
     assert "exit 7" in sandbox.symphony("why", "rl", "a", code=None, env=bare).out
     sandbox.symphony("delete", "rl", "-y", env=bare)
     assert sandbox.trees() == {}
-
-
-@pytest.mark.thorough
-def test_up_refuses_more_processes_than_the_open_files_limit_allows(sandbox: Sandbox) -> None:
-    sandbox.write(
-        'with Experiment() as e:\n    for i in range(200): e.new_process(f"a{i}", command=["sleep", "3600"])'
-    )
-    low = (256, 256)
-    output = sandbox.symphony(
-        "up", "rl", "-y", code=2, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, low)
-    )
-    assert "the tmux server can open 256 files, enough for 112 of 200 processes   line 2" in output.err
-    assert "raise the limit (ulimit -H -n)" in output.err
-    assert sandbox.trees() == {}
-
-
-@pytest.mark.thorough
-def test_delete_cleans_up_after_a_killed_first_up_on_another_tmux_server(sandbox: Sandbox) -> None:
-    sandbox.config("rl", server="lab")
-    sandbox.write(
-        'with Experiment() as e:\n    for i in range(40): e.new_process(f"a{i}", command=["sleep", "3600"])'
-    )
-    process = sandbox.start([str(SYMPHONY), "up", "rl", "-y"])
-    wait_for(lambda: len(sandbox.trees()) >= 5, 30, "some have started", pause=0.01)
-    process.kill()
-    process.communicate(timeout=20)
-    wait_for(lambda: not sandbox.engines(), 10, "the run has ended")
-    sandbox.symphony("delete", "rl", "-y")
-    assert sandbox.trees() == {}
-    assert list((sandbox.home / "experiments").iterdir()) == []
-    wait_for(lambda: not sandbox.servers(), 10, "its last session took the server along")
 
 
 @pytest.mark.thorough
