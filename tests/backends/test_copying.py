@@ -8,7 +8,6 @@ import stat
 import subprocess
 import tarfile
 import tracemalloc
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -82,25 +81,6 @@ def test_unpacking_a_folder_restores_files_folders_and_links(tmp_path: Path) -> 
 def test_unpacking_a_single_file(tmp_path: Path) -> None:
     assert unpack_bytes(tar(FILE), tmp_path / "new") == Copied(1, 3)
     assert (tmp_path / "new").read_text() == "one"
-
-
-HOSTILE = {
-    "absolute": [TOP, ("/etc/x", tarfile.REGTYPE, "x")],
-    "up": [TOP, ("./../x", tarfile.REGTYPE, "x")],
-    "up by a hard link": [TOP, ("./l", tarfile.LNKTYPE, "../../victim"), ("./l", tarfile.REGTYPE, "x")],
-    "through a link": [TOP, ("./l", tarfile.SYMTYPE, ".."), ("./l/x", tarfile.REGTYPE, "x")],
-}
-
-
-@pytest.mark.parametrize("entries", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_tar_writes_nothing_outside_the_target(tmp_path: Path, entries: Sequence[Entry]) -> None:
-    (tmp_path / "victim").write_text("mine")
-    (tmp_path / "place").mkdir()
-    with suppress(SymphonyError):
-        unpack_bytes(tar(*entries), tmp_path / "place" / "final")
-    assert (tmp_path / "victim").read_text() == "mine"
-    assert {each.name for each in tmp_path.iterdir()} == {"victim", "place"}
-    assert {each.name for each in (tmp_path / "place").iterdir()} <= {"final"}
 
 
 LEFT_OUT = {
@@ -197,8 +177,12 @@ kinds = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(entries=st.lists(st.tuples(names(), kinds, names()), min_size=1, max_size=7), top=st.booleans())
+@example(entries=[("/etc/x", tarfile.REGTYPE, "x")], top=True)
+@example(entries=[("./../x", tarfile.REGTYPE, "x")], top=True)
+@example(entries=[("./l", tarfile.LNKTYPE, "../../outside"), ("./l", tarfile.REGTYPE, "x")], top=True)
+@example(entries=[("./l", tarfile.SYMTYPE, ".."), ("./l/x", tarfile.REGTYPE, "x")], top=True)
 @example(entries=[("x", tarfile.SYMTYPE, ".")], top=False)
 @example(entries=[("/a/", tarfile.SYMTYPE, "..")], top=True)
 @example(entries=[("b", tarfile.SYMTYPE, "/"), ("a", tarfile.LNKTYPE, "b")], top=True)
@@ -218,7 +202,7 @@ def test_no_generated_tar_leads_outside_the_target(
     assert sorted(each.name for each in place.iterdir()) == ["in", "outside"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(data=st.binary(max_size=2000), at=st.integers(0, 2500), noise=st.binary(min_size=1, max_size=40))
 @example(data=b"", at=2057, noise=b"\x00\n")
 @example(data=b"", at=2057, noise=b"\n")

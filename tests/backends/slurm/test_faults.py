@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.backends.slurm.conftest import Lab
@@ -107,24 +106,6 @@ with Experiment() as e:
     )
     ran = lab.sandbox.symphony("plan", "rl", code=2)
     assert "constraint x" in ran.out + ran.err
-
-
-def test_a_killed_supervisor_restarts_and_adopts_its_steps(lab: Lab) -> None:
-    job = up(lab, TWO.replace('"b"', '"b", "c"'))
-    before, supervisor = lab.sandbox.trees(), lab.supervisor()
-    supervisor.kill()
-    # The process ends while no supervisor runs.
-    for pid in before["rl/c"]:
-        psutil.Process(pid).kill()
-    assert "SIGKILL" in lab.becomes("c", "failed")["why"]
-    assert lab.sandbox.trees() == {path: before[path] for path in ("rl/a", "rl/b")}
-    assert {status["ready"] for path, status in lab.sandbox.processes("rl").items() if path != "c"} == {True}
-    lab.sandbox.write(TWO)
-    lab.sandbox.symphony("up", "rl", "-y", timeout=60)
-    lab.sandbox.symphony("restart", "rl", "a", "-y", timeout=60)
-    assert lab.sandbox.trees()["rl/b"] == before["rl/b"]
-    assert lab.sandbox.trees()["rl/a"] != before["rl/a"]
-    assert lab.jobs() == [job]
 
 
 def test_steps_survive_the_end_of_slurmd_and_need_no_login_node(lab: Lab) -> None:

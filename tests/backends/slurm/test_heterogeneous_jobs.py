@@ -131,44 +131,6 @@ def test_a_cancelled_component_ends_the_job_and_up_submits_another(lab: Lab) -> 
     assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
 
 
-# slurmctld 22.05 sometimes crashes when a requeued heterogeneous job begins: later tests would fail.
-@pytest.mark.slow
-def test_a_failed_node_of_one_component_requeues_the_whole_job(lab: Lab) -> None:
-    text = program(two="spare")
-    up(lab, text)
-    jobs, before = sorted(lab.jobs()), lab.sandbox.trees()
-    leader, node = jobs[0].partition("+")[0], nodes(lab)["two"]
-    try:
-        lab.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
-        for path in ("one", "two"):
-            assert "in the queue" in lab.becomes(path, "waiting")["why"]
-    finally:
-        # The node may have recovered by itself.
-        lab.ask("sh", "-c", f"scontrol update nodename={node} state=resume || true")
-    wait_for(lambda: "down" not in lab.ask("sinfo", "-h", "-n", node, "-o", "%t"), 40, "the node is back")
-    lab.begin_now(leader)
-    for path in ("learner", "one", "two"):
-        lab.becomes(path, "running", 60)
-    assert sorted(lab.jobs()) == jobs
-    after = lab.sandbox.trees()
-    assert not {*before["rl/learner"], *before["rl/one"]} & {*after["rl/learner"], *after["rl/one"]}
-
-
-def test_a_pending_heterogeneous_job_shows_the_reason_and_starts_later(lab: Lab) -> None:
-    words = ["--parsable", "-pgpu", "-N1", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
-    blocker = lab.ask("sbatch", *words).strip()
-    try:
-        wait_for(
-            lambda: "RUNNING" in lab.ask("squeue", "-h", "-j", blocker, "-o", "%T"), 60, "it has the node"
-        )
-        lab.sandbox.config("rl", patience="1")
-        up(lab, code=1)
-        assert "Resources" in lab.becomes("one", "waiting")["why"]
-    finally:
-        lab.ask("scancel", blocker)
-    lab.becomes("one", "running", 60)
-
-
 def test_a_killed_supervisor_adopts_the_steps_of_all_components(lab: Lab) -> None:
     up(lab)
     jobs, before, supervisor = lab.jobs(), lab.sandbox.trees(), lab.supervisor()

@@ -23,31 +23,6 @@ def up(lab: Lab, program: str, code: int | None = 0) -> str:
     return ran.out + ran.err
 
 
-PRIMARY = """
-with Experiment(primary="learner") as e:
-    e.new_process("learner", "sleep SECONDS; exit CODE")
-    e.new_process("replay", "exec sleep 1000")
-    e.new_process("agent", "exec sleep 1000", termination_delay=1)
-"""
-
-
-def test_when_the_primary_ends_the_other_processes_and_the_job_end(lab: Lab) -> None:
-    up(lab, PRIMARY.replace("SECONDS", "1").replace("CODE", "3"), code=None)
-    assert lab.becomes("replay", "stopped")["why"].startswith("learner failed")
-    (job,) = lab.jobs()
-    # They start again with their primary, in the nodes that the job still has.
-    up(lab, PRIMARY.replace("SECONDS", "5").replace("CODE", "0"))
-    assert lab.becomes("agent", "running")["ready"]
-    assert lab.jobs() == [job]
-    assert "learner completed" in lab.becomes("agent", "completed")["why"]
-    wait_for(lambda: not lab.jobs(), 20, "the job has ended")
-    assert lab.sandbox.symphony("wait", "rl", code=0)
-    # An edit finds no job any more.
-    up(lab, PRIMARY.replace("SECONDS", "1000").replace("CODE", "0"))
-    assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
-    assert len(lab.jobs()) == 1
-
-
 IDLE = """
 with Experiment(idle_after="16s") as e:
     compute = "while [ ! -e enough ]; do seq 20000 >/dev/null; sleep 0.1; done"

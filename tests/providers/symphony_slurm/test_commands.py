@@ -13,13 +13,10 @@ from symphony_slurm import commands
 from symphony_slurm.commands import Job
 from symphony_slurm.observe import in_queue
 
-# The same jobs; later versions print a warning or a federation heading first.
-LINES = "7|PENDING|2026-11-25T14:20:00|2:00:00|Priority|p/rl#12345678\n9_1|RUNNING|N/A|1:00|None|(null)\n"
-SAID = {
-    "20.11": LINES + "8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b\n",
-    "22.05": LINES + "8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b\n",
-    "23.11": "CLUSTER: lab\n" + LINES + "8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b\n",
-}
+JOBS = """7|PENDING|2026-11-25T14:20:00|2:00:00|Priority|p/rl#12345678
+9_1|RUNNING|N/A|1:00|None|(null)
+8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b
+"""
 # The format fields of squeue in Slurm 20.11.
 KNOWN = {"-h", "-u", "-t", "-o"}
 
@@ -33,11 +30,12 @@ def install_program(folder: Path, name: str, script: str, monkeypatch: pytest.Mo
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
-@pytest.mark.parametrize("version", SAID)
-def test_squeue_output_of_three_slurm_versions_is_parsed(
-    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+# Slurm 23.11 prints a warning or the heading of a federation first, 20.11 and 22.05 do not.
+@pytest.mark.parametrize("heading", ["", "CLUSTER: lab\n"])
+def test_the_output_of_squeue_is_parsed(
+    heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "said").write_text(SAID[version])
+    (tmp_path / "said").write_text(heading + JOBS)
     install_program(tmp_path, "squeue", f'echo "$@" >{tmp_path}/asked; cat {tmp_path}/said', monkeypatch)
     jobs = commands.jobs("")
     assert jobs == {
@@ -88,17 +86,6 @@ def test_slurm_variables_of_the_users_shell_do_not_reach_slurm_commands(
     commands.jobs("/etc/slurm/ours.conf")
     assert "SLURM_CONF=/etc/slurm/ours.conf" in (tmp_path / "env").read_text().splitlines()
     assert "of-outside" not in (tmp_path / "env").read_text()
-
-
-def test_an_unreachable_controller_raises_no_answer_with_a_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    error = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
-    install_program(tmp_path, "squeue", f'echo "{error}" >&2; exit 1', monkeypatch)
-    with pytest.raises(commands.NoAnswer) as raised:
-        commands.jobs("")
-    assert "Unable to contact slurm controller" in raised.value.what
-    assert "sinfo" in raised.value.remedy
 
 
 def test_cancelling_a_job_that_just_ended_is_no_error(
