@@ -54,6 +54,8 @@ def test_pools_are_read_from_a_dict_and_a_path(tmp_path: Path, dispatcher: GKEDi
     ):
         assert each.get_node_pools() == ["gpu", "large", "small"]
         assert each.get_node_pool("small") == POOLS["small"]
+        with pytest.raises(KeyError, match='node pool "x" does not exist'):
+            each.get_node_pool("x")
 
 
 def test_a_share_of_a_machine(dispatcher: GKEDispatcher, process: Process):
@@ -163,11 +165,6 @@ def test_impossible_placements_are_refused(
     assert process.spec == before
 
 
-def test_an_unknown_pool_is_a_key_error_too(dispatcher: GKEDispatcher):
-    with pytest.raises(KeyError, match='node pool "x" does not exist'):
-        dispatcher.get_node_pool("x")
-
-
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -206,17 +203,19 @@ def test_all_invalid_fields_are_reported():
     assert len(caught.value.details) == 2
 
 
-@pytest.mark.parametrize(("text", "error"), [("{", "JSON"), ("[]", "JSON object"), (None, "no such file")])
-def test_an_invalid_tf_json_file_is_an_error(tmp_path: Path, text: str | None, error: str):
-    if text is not None:
-        (tmp_path / "x.tf.json").write_text(text)
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda file: file.write_text("{"), "JSON"),
+        (lambda file: file.write_text("[]"), "JSON object"),
+        (lambda file: None, "no such file"),
+        (os.mkfifo, "not a regular file"),
+    ],
+    ids=["damaged", "list", "missing", "pipe"],
+)
+def test_an_invalid_tf_json_file_is_an_error(tmp_path: Path, make: Any, error: str):
+    make(tmp_path / "x.tf.json")
     with pytest.raises(UserError, match=error):
-        GKEDispatcher(tmp_path / "x.tf.json")
-
-
-def test_a_pipe_as_tf_json_file_is_an_error(tmp_path: Path):
-    os.mkfifo(tmp_path / "x.tf.json")
-    with pytest.raises(UserError, match="not a regular file"):
         GKEDispatcher(tmp_path / "x.tf.json")
 
 
