@@ -61,18 +61,13 @@ def test_plain_pulumi_previews_starts_and_destroys_a_classic_program(sandbox: Sa
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("end", "message"),
-    [
+def test_calls_that_cannot_work_in_a_pulumi_program_are_one_line_errors(sandbox: Sandbox) -> None:
+    for call, message in (
         ("cluster.delete('rl')", "a Pulumi program cannot call delete()"),
         ("cluster.launch(exp, dry_run=True)", "a Pulumi program cannot launch with dry_run=True"),
-    ],
-)
-def test_calls_that_cannot_work_in_a_pulumi_program_are_one_line_errors(
-    sandbox: Sandbox, end: str, message: str
-) -> None:
-    sandbox.write(PROGRAM.format("tmux").replace("cluster.launch(exp)", end))
-    refused = sandbox.symphony("plan", "rl", code=2)
-    assert message in refused.err
-    assert "__main__.py:8" in refused.err
+    ):
+        sandbox.write(PROGRAM.format("tmux").replace("cluster.launch(exp)", call))
+        refused = sandbox.symphony("plan", "rl", code=2)
+        assert message in refused.err
+        assert "__main__.py:8" in refused.err
     assert sandbox.trees() == {}

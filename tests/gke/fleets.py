@@ -1,10 +1,9 @@
-"""Generated node pools and experiments, and the decisions of the real scheduler about them."""
+"""Generated node pools, with experiments that fit on them."""
 
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from symphony.backends.kubernetes import expand
 from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.placement.planner import total_of
-from symphony.placement.pool import POOL_LABEL, Amounts, Pool, available
+from symphony.placement.pool import Amounts, Pool, available
 from symphony.plan.build import build_plan
 from symphony.plan.place import Places, place
 from symphony.plan.target import Target
@@ -31,9 +30,6 @@ _MACHINES = (
 )
 _GPUS = (("n1-standard-8", "nvidia-tesla-v100", 1), ("n1-standard-8", "nvidia-tesla-t4", 2),
          ("n1-standard-16", "nvidia-tesla-t4", 4), ("g2-standard-24", "nvidia-l4", 2))  # fmt: skip
-_WITHIN = 60.0
-# The seconds after which an unschedulable pod counts as refused.
-_AGAIN = 1.0
 
 
 @dataclass
@@ -95,14 +91,10 @@ def _call(chance: random.Random, pools: Sequence[Pool]) -> dict[str, Any]:
 def _experiment(name: str, calls: Sequence[dict[str, Any]], kept: Sequence[int]) -> Experiment:
     experiment = Experiment(name)
     for number in kept:
-        add(experiment, f"p-{number}", calls[number])
+        process = experiment.new_process(f"p-{number}", command="sleep")
+        process.add_toleration(FAKE[0], "Equal", FAKE[1], FAKE[2])
+        process.place(**calls[number])
     return experiment
-
-
-def add(experiment: Experiment, name: str, call: dict[str, Any]) -> None:
-    process = experiment.new_process(name, command="sleep")
-    process.add_toleration(FAKE[0], "Equal", FAKE[1], FAKE[2])
-    process.place(**call)
 
 
 def pods(fleet: Fleet) -> dict[str, dict[str, Any]]:
@@ -144,77 +136,3 @@ def _pack_pool(fleet: Fleet, pool: Pool) -> dict[str, int]:
 
 def _share(amounts: Amounts, allocatable: Amounts) -> float:
     return max(take / have for take, have in zip(astuple(amounts), astuple(allocatable), strict=True) if have)
-
-
-def with_one_more(fleet: Fleet) -> Iterator[tuple[str, bool, dict[str, Any]]]:
-    """Yield the name of each shared pool, whether one more share fits, and the pod of that share."""
-    for pool in fleet.pools:
-        shares = [
-            process.place.per_machine
-            for process in fleet.experiment.spec.processes
-            if process.place.pool == pool.name and process.place.per_machine
-        ]
-        if not shares:
-            continue
-        more = Experiment.from_dict(fleet.experiment.to_dict())
-        add(more, "more", {"pool": pool.name, "per_machine": shares[-1]})
-        spec = more.spec
-        fits = not place(spec, fleet.target).problems
-        roomy = tuple(replace(each, max=99) if each.name == pool.name else each for each in fleet.pools)
-        larger = Fleet(fleet.name, roomy, more, replace(fleet.target, pools=roomy), fleet.placed)
-        yield pool.name, fits, pods(larger)["more"]
-
-
-class Scheduler:
-    """The real scheduler: the pods of one namespace, and their nodes."""
-
-    def __init__(self, api: Any, namespace: str) -> None:
-        self._api = api
-        self._namespace = namespace
-
-    def make(self, pod: dict[str, Any], name: str) -> None:
-        """Create a pod of this name, without references to other objects."""
-        metadata = {**pod["metadata"], "name": name, "namespace": self._namespace}
-        self._api.create_namespaced_pod(self._namespace, {**pod, "metadata": metadata})
-
-    def verdicts(self, names: Sequence[str]) -> dict[str, str]:
-        """Return name -> the pool of its node, '' if the scheduler finds none."""
-        until, before = time.monotonic() + _WITHIN, {""}
-        while True:
-            living = {pod.metadata.name: pod for pod in self._items()}
-            result = {name: _verdict(living[name]) for name in names}
-            refused = {name for name, node in result.items() if node == ""}
-            if None not in result.values() and refused == before:
-                break
-            if None not in result.values():
-                # The scheduler tries again as soon as something changes.
-                before = refused
-                time.sleep(_AGAIN if refused else 0)
-            assert time.monotonic() < until, f"the scheduler says nothing of {result}"
-            time.sleep(0.1)
-        nodes = self._api.list_node().items
-        pools = {node.metadata.name: node.metadata.labels.get(POOL_LABEL, "?") for node in nodes}
-        return {name: pools.get(node, "?") if node else "" for name, node in result.items()}
-
-    def nodes_of(self, names: Sequence[str]) -> list[str]:
-        """Return the node of each pod."""
-        living = {pod.metadata.name: pod for pod in self._items()}
-        return [living[name].spec.node_name or "" for name in names]
-
-    def clear(self) -> None:
-        self._api.delete_collection_namespaced_pod(self._namespace, grace_period_seconds=0)
-        until = time.monotonic() + _WITHIN
-        while self._items() and time.monotonic() < until:
-            time.sleep(0.1)
-
-    def _items(self) -> list[Any]:
-        return self._api.list_namespaced_pod(self._namespace).items
-
-
-def _verdict(pod: Any) -> str | None:
-    """Return the node, '' if no node fits, or None while the scheduler has not decided."""
-    if pod.spec.node_name:
-        return pod.spec.node_name
-    conditions = pod.status.conditions or ()
-    refused = [each for each in conditions if each.type == "PodScheduled" and each.status == "False"]
-    return "" if refused else None

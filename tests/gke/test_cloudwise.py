@@ -19,7 +19,7 @@ cluster = GkeCluster.from_tf_json("rl.tf.json", name="NAME", own_network=True)
 """
 EXPERIMENT = """
 from symphony import Experiment, GKEDispatcher
-dispatcher = GKEDispatcher(POOLS)
+dispatcher = GKEDispatcher(cluster)
 with Experiment() as e:
     learner = e.new_process("learner", image="none:1", command=["sleep", "9"])
     dispatcher.assign_to_gpu(learner, node_pool_name="NAME-gpu")
@@ -43,59 +43,34 @@ def node_pool(
     return {"autoscaling": {"min_node_count": 0, "max_node_count": most}, "node_config": config}
 
 
-def write(sandbox: Sandbox, name: str, program: str, stack: str) -> None:
-    (sandbox.folder / "stacks" / f"{stack}.py").write_text(program.replace("NAME", name))
-
-
-@pytest.fixture
-def name(sandbox: Sandbox, google: Google) -> str:
+@pytest.mark.slow
+def test_a_cloudwise_cluster_starts_and_runs_a_classic_program(
+    sandbox: Sandbox, google: Google, cluster: Access
+) -> None:
+    """GKEDispatcher takes the pools of the cluster in the same program, and waits until it is up."""
+    gpu = {"type": "nvidia-tesla-v100", "count": 1}
     pools = {
         f"{google.name}-cpu": node_pool("agents", 2, "e2-standard-8", 8, 32768),
-        f"{google.name}-gpu": node_pool(
-            "learners", 1, "n1-standard-8", 8, 30720, type="nvidia-tesla-v100", count=1
-        ),
+        f"{google.name}-gpu": node_pool("learners", 1, "n1-standard-8", 8, 30720, **gpu),
     }
     clusters = {"rl": {"name": "rl-1", "zone": "us-west1-b"}}
     kinds = {"google_container_cluster": clusters, "google_container_node_pool": pools}
     content = {"resource": {**kinds, "google_compute_address": {"door": {}}}}
     (sandbox.folder / "rl.tf.json").write_text(json.dumps(content))
-    write(sandbox, google.name, CLUSTER, "gke")
-    sandbox.config("gke", **{"gcp:project": "my-project"})
-    return google.name
-
-
-@pytest.mark.slow
-def test_a_cloudwise_cluster_starts_and_runs_a_classic_program(
-    sandbox: Sandbox, google: Google, name: str
-) -> None:
+    program = sandbox.folder / "stacks" / "gke.py"
+    program.write_text(CLUSTER.replace("NAME", google.name))
+    settings = {"gcp:project": "my-project", "kubernetes:kubeconfig": cluster.kubeconfig}
+    sandbox.config("gke", backend="kubernetes", namespace=f"on-{google.name}", patience="30", **settings)
     planned = sandbox.symphony("plan", "gke").out
     assert "9 to create" in planned
     assert "not converted: resource.google_compute_address.door" in planned
     sandbox.symphony("up", "gke", "-y", timeout=150)
     assert {"Network", "Subnetwork"} < {*google.resource_types()}
     assert len(google.nodes()) == 3
-    write(sandbox, name, EXPERIMENT.replace("POOLS", '"rl.tf.json"'), "rl")
-    sandbox.config("rl.gke", backend="kubernetes", cluster="gke", namespace=f"on-{name}", patience="30")
-    up = sandbox.symphony("up", "rl.gke", "-y", timeout=120)
-    assert {each["state"] for each in sandbox.processes("rl.gke").values()} == {"running"}, up
-    nodes = [each["node"] for each in sandbox.processes("rl.gke").values()]
-    assert sorted(map(nodes.count, {*nodes})) == [1, 2, 2]
-    sandbox.symphony("delete", "rl.gke", "-y", timeout=120)
-    sandbox.symphony("delete", "gke", "-y", timeout=120)
-    assert google.resource_types() == google.nodes() == []
-
-
-@pytest.mark.slow
-def test_gke_dispatcher_uses_the_pools_of_a_cluster_in_the_same_program(
-    sandbox: Sandbox, google: Google, name: str, cluster: Access
-) -> None:
-    """The experiment starts once the cluster is up."""
-    where = {"kubernetes:kubeconfig": cluster.kubeconfig}
-    sandbox.config("gke", backend="kubernetes", namespace=f"on-{name}", patience="30", **where)
-    sandbox.symphony("up", "gke", "-y", timeout=150)
-    write(sandbox, name, CLUSTER + EXPERIMENT.replace("POOLS", "cluster"), "gke")
+    program.write_text((CLUSTER + EXPERIMENT).replace("NAME", google.name))
     up = sandbox.symphony("up", "gke", "-y", timeout=120)
     assert {each["state"] for each in sandbox.processes("gke").values()} == {"running"}, up
-    assert len(google.nodes()) == 3
+    nodes = [each["node"] for each in sandbox.processes("gke").values()]
+    assert sorted(map(nodes.count, {*nodes})) == [1, 2, 2]
     sandbox.symphony("delete", "gke", "-y", timeout=120)
     assert google.resource_types() == google.nodes() == []
