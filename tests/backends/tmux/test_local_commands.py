@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,9 @@ NOT_ON_PATH = "no such command on PATH"
         ({"command": ["a\0b"]}, ""),
     ],
 )
-def test_a_command_that_cannot_start_is_reported_with_the_reason(tmp_path, settings, why):
+def test_a_command_that_cannot_start_is_reported_with_the_reason(
+    tmp_path: Path, settings: dict[str, Any], why: str
+) -> None:
     for name, mode in (("bin/mine", 0o755), ("bin/data", 0o644), ("run.sh", 0o755), ("data.sh", 0o644)):
         executable(tmp_path / name, mode)
     executable(tmp_path / "sub" / "below.sh")
@@ -87,7 +90,9 @@ def test_a_command_that_cannot_start_is_reported_with_the_reason(tmp_path, setti
 def test_commands_are_looked_up_in_the_declared_path_unless_a_preamble_may_change_it(tmp_path, owner):
     executable(tmp_path / "bin" / "mine")
     for settings in ({"env": {"PATH": str(tmp_path / "bin")}}, {"preamble_cmds": ["module load x"]}):
-        given = {each: settings if each == owner else {} for each in ("experiment", "group", "process")}
+        given: dict[str, Any] = {
+            each: settings if each == owner else {} for each in ("experiment", "group", "process")
+        }
         experiment = Experiment("rl", **given["experiment"])
         group = experiment.new_process_group("g", **given["group"])
         group.new_process("a", command="mine", **given["process"])
