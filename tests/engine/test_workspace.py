@@ -181,13 +181,3 @@ def test_destroy_works_without_the_project_folder(
         list(destroy)
     assert destroy.outcome.result == "succeeded", destroy.outcome
     assert file_store.read(name).resources == ()
-
-
-@pytest.mark.usefixtures("engine")
-def test_create_stack_works_beside_an_empty_temporary_lock(tiny: workspace.Workspace) -> None:
-    """A full disk leaves one; the engine mistakes it for a lock (`unexpected end of JSON input`)."""
-    folder = file_store.root() / "locks" / "organization" / tiny.project / "dev"
-    folder.mkdir(mode=0o700, parents=True)
-    (folder / "77.json.18ea.tmp").touch()
-    os.utime(folder / "77.json.18ea.tmp", (0, 0))
-    assert workspace.create_stack(tiny, "dev")

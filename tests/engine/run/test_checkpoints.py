@@ -22,21 +22,13 @@ STACK = ("pulumi:pulumi:Stack", {})
 WINDOW = ("pulumi-python:dynamic/symphony_tmux:Window", {"path": "a", "__provider": "x"})
 POD = ("kubernetes:core/v1:Pod", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "symphony"}}})
 BUCKET = ("gcp:storage/bucket:Bucket", {})
+OTHERS = [
+    BUCKET,
+    ("pulumi-python:dynamic/symphony_tmux_of_mine:Thing", {}),
+    ("kubernetes:core/v1:Pod", {}),
+    ("kubernetes:core/v1:Pod", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "helm"}}}),
+]
 OURS = [STACK, ("symphony:index:Experiment", {}), WINDOW, POD, ("pulumi:providers:kubernetes", {})]
-
-
-@pytest.mark.parametrize(
-    ("type_", "inputs", "is_ours"),
-    [
-        *((type_, inputs, True) for type_, inputs in OURS),
-        (*BUCKET, False),
-        ("pulumi-python:dynamic/symphony_tmux_of_mine:Thing", {}, False),
-        ("kubernetes:core/v1:Pod", {}, False),
-        ("kubernetes:core/v1:Pod", {"metadata": {"labels": {"app.kubernetes.io/managed-by": "helm"}}}, False),
-    ],
-)
-def test_resources_of_symphony_are_recognized(type_: str, inputs: dict[str, Any], is_ours: bool) -> None:
-    assert checkpoints.is_ours(type_, inputs) is is_ours
 
 
 def recorded(*kinds: tuple[str, dict[str, Any]], pending: str = "") -> None:
@@ -63,8 +55,9 @@ def test_checkpoints_may_be_skipped_only_for_states_of_symphonys_resources() -> 
     assert checkpoints.may_be_skipped({}, name)
     recorded(*OURS, pending=f"symphony:index:Process${BUCKET[0]}")
     assert not checkpoints.may_be_skipped({}, name)
-    recorded(*OURS, BUCKET)
-    assert not checkpoints.may_be_skipped({}, name)
+    for other in OTHERS:
+        recorded(*OURS, other)
+        assert not checkpoints.may_be_skipped({}, name)
     (file_store.root() / "stacks" / "mine" / "rl.json").write_text("{")
     assert not checkpoints.may_be_skipped({}, name)
 

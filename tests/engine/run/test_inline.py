@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from symphony.engine import errors, workspace
-from symphony.engine.run.events import Finished
-from symphony.engine.run.run import InlineRun, Run, workspace_for
-from symphony.engine.state import file_store
+from symphony.engine.run.run import InlineRun, workspace_for
 from tests.engine.support import TINY, processes_with
 from tests.sandbox import wait_for
 
@@ -31,35 +29,6 @@ def thing(name: str, **props: object) -> None:
 @pytest.fixture(autouse=True)
 def tiny_provider_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(TINY))
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("engine")
-def test_a_script_without_project_uses_a_hidden_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    place = workspace_for("pi")
-    assert (place.project, place.hidden) == ("symphony", True)
-    workspace.create_stack(place, "pi")
-
-    def program() -> None:
-        import pulumi
-
-        thing("one")
-        pulumi.export("where", str(Path.cwd()))
-
-    for expected in ({"create": 2}, {"same": 2}):
-        with InlineRun("up", place, "pi", program=program) as run:
-            events = list(run)
-        errors.check(run.outcome)
-        assert run.outcome.summary is not None
-        assert run.outcome.summary.changes == expected
-        assert any(isinstance(event, Finished) and event.step.name == "one" for event in events)
-    assert file_store.read(file_store.StackName("symphony", "pi")).outputs() == {"where": str(tmp_path)}
-    with Run(
-        "destroy", workspace.for_stack(file_store.StackName("symphony", "pi")), "pi", extra=run.extra
-    ) as gone:
-        list(gone)
-    errors.check(gone.outcome)
 
 
 @pytest.mark.thorough

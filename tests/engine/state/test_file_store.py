@@ -64,11 +64,6 @@ def test_read_resources_and_pending_operations(ending: str) -> None:
     assert state.pending == ("urn:x::agent-1",)
 
 
-def test_a_stack_without_a_run_is_empty() -> None:
-    write('{"version": 3, "checkpoint": {"stack": "organization/symphony/rl"}}')
-    assert file_store.read(NAME).resources == ()
-
-
 def test_names_lists_stacks_and_ignores_other_files() -> None:
     for project, stack in (("b", "z"), ("a", "rl.gke"), ("a", "rl")):
         write("{}", file_store.StackName(project, stack))
@@ -86,6 +81,8 @@ def test_without_state_there_are_no_stacks() -> None:
     assert not file_store.exists(NAME)
     with pytest.raises(KeyError):
         file_store.read(NAME)
+    write('{"version": 3, "checkpoint": {"stack": "organization/symphony/rl"}}')
+    assert file_store.read(NAME).resources == (), "it has not run yet"
 
 
 @pytest.mark.parametrize("text", ["", '{"version":0,"checkpoint":{"stack":"organization/symphony/rl"}}'])
