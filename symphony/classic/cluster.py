@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -25,14 +25,13 @@ from symphony.components import run
 from symphony.components.errors import usage_error
 from symphony.components.experiment import Experiment as AnyExperiment
 from symphony.engine import workspace
-from symphony.engine.run.events import Verb
-from symphony.engine.run.run import InlineRun, workspace_for
+from symphony.engine.run.run import workspace_for
 from symphony.engine.state import store
 from symphony.errors import ResourceExistsError, SymphonyError, UserError
 from symphony.operations import access, stacks
 from symphony.operations import delete as deletion
 from symphony.operations import ls as listing
-from symphony.operations.plan import Planned, planned_from
+from symphony.operations.plan import Planned, plan_of
 from symphony.operations.process import columns, logs, processes, state
 from symphony.operations.selected_stack import SelectedStack
 from symphony.operations.up import Ended, UpEvent, up
@@ -123,13 +122,8 @@ def _taking_old_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _kube_settings(options: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the options of a KubeCluster as settings of a stack, which checks their values."""
-    settings = {name: _setting(name, value) for name, value in options.items()}
-    return {KUBE_SETTINGS[name]: setting for name, setting in settings.items()}
-
-
 def _setting(option: str, value: Any) -> str | None:
+    """Return an option of a KubeCluster as a setting of a stack, which checks its value."""
     if option == "kubeconfig":
         return _kubeconfig_path(value)
     if option == "source_ranges" and isinstance(value, (list, tuple)):
@@ -140,13 +134,11 @@ def _setting(option: str, value: Any) -> str | None:
 
 
 def _require_text(kind: str, name: object) -> None:
-    """Raise UserError if a name is not text."""
     if not isinstance(name, str):
         raise usage_error(f"{name!r:.60} is not the name of {kind}", "Give its name")
 
 
 def _word(option: str, text: Any) -> str | None:
-    """Return a text that is not empty, or None."""
     if text is None or (isinstance(text, str) and text.strip()):
         return text
     raise usage_error(f"{option}={text!r}: must be a non-empty string", "Give a name, or leave it out")
@@ -174,7 +166,6 @@ def _duration(since: object) -> str | None:
 
 
 def _count(tail: object) -> int | None:
-    """Return the number of the last lines; None for all."""
     if tail == -1:
         return None
     if tail is None or (isinstance(tail, int) and not isinstance(tail, bool) and tail >= 0):
@@ -184,7 +175,6 @@ def _count(tail: object) -> int | None:
 
 
 def _path_of(process: str, group: str | None) -> str:
-    """Return `process`, or `group/process`."""
     _require_text("a process", process)
     return f"{group}/{process}" if group else process
 
@@ -752,14 +742,7 @@ class Cluster:
         return SymphonyConfig().prefixed(name)
 
     def _stack(self, name: str | None) -> stacks.Stack:
-        """Return the stack of an experiment of this backend.
-
-        Args:
-            name: The name of the experiment, or a part of it; None for the current one.
-
-        Raises:
-            UserError: The experiment does not exist, or several match.
-        """
+        """Return the stack of an experiment of this backend; None stands for the current experiment."""
         if name is not None:
             _require_text("an experiment", name)
             prefixed = self.prefix_username(name)
@@ -840,7 +823,7 @@ class KubeCluster(Cluster):
     def __init__(self, **keywords: Unpack[KubeOptions]) -> None:
         own = {key: value for key, value in keywords.items() if key in KUBE_SETTINGS}
         super().__init__(**{key: value for key, value in keywords.items() if key not in own})  # pyright: ignore[reportArgumentType]
-        self._settings = _kube_settings(own)
+        self._settings = {KUBE_SETTINGS[name]: _setting(name, value) for name, value in own.items()}
 
 
 def _fuzzy(words: Sequence[str], known: Iterable[_T], name: Callable[[_T], str]) -> tuple[list[_T], bool]:
@@ -863,29 +846,23 @@ def _streams() -> Streams:
 def _launch(
     exp: AnyExperiment, settings: Mapping[str, str], *, force: bool, dry_run: bool
 ) -> Ended | Planned:
-    """Start an experiment, or only plan it, and show the progress at a terminal.
-
-    Args:
-        exp: The experiment.
-        settings: The settings of the cluster.
-        force: Change the experiment of that name, if it is up, and replace a saved one.
-        dry_run: Only return the plan.
-
-    Raises:
-        ResourceExistsError: It is up, or was saved before.
-        SymphonyError: Some processes do not run.
-    """
+    """Start an experiment with the settings of a cluster, or only plan it; a terminal shows the progress."""
     name = as_stack(exp.name)
     project = workspace_for(name)
     selected = SelectedStack(workspace.stack_name(name, project), project, settings)
     folder = _refuse_existing(selected, force or dry_run)
+
+    def program(request: RunRequest) -> None:
+        run_request.use(request)
+        run.launch(exp, settings)
+
     if dry_run:
-        planned = planned_from(selected, partial(_inline_run, "preview", exp), manifests=True)
+        planned = plan_of(selected, program=program, manifests=True)
         assert isinstance(planned, Planned), "a script launches experiments"
         if screen.is_terminal():
             plan_table.show(planned)
         return planned
-    events = up(selected, partial(_inline_run, "up", exp))
+    events = up(selected, program=program)
     *_, ended = _shown(events) if screen.is_terminal() else events
     if not isinstance(ended, Ended):
         raise SymphonyError(
@@ -910,8 +887,10 @@ def _shown(events: Iterator[UpEvent]) -> Iterator[UpEvent]:
 def _refuse_existing(selected: SelectedStack, force: bool) -> Path | None:
     """Return the folder in which to save an experiment; raise ResourceExistsError if it is up or saved."""
     is_known = store.exists(selected.name)
-    before = stacks.read(selected.name) if is_known else None
-    if before is not None and before.recorded is not None and not force and not _is_lost(before):
+    before = stacks.read(selected.name)
+    is_up = before.recorded is not None and not force
+    # After `tmux kill-session`, all processes are lost.
+    if is_up and any(status.state != "lost" for status in processes(before)):
         raise ResourceExistsError(
             f"experiment {selected.name.stack} exists",
             remedy="Delete the experiment first, or launch with force=True",
@@ -928,45 +907,7 @@ def _refuse_existing(selected: SelectedStack, force: bool) -> Path | None:
     return folder
 
 
-def _is_lost(stack: stacks.Stack) -> bool:
-    """Return whether all processes of an experiment are lost, as after `tmux kill-session`."""
-    return all(status.state == "lost" for status in processes(stack))
-
-
-def _inline_run(
-    verb: Verb,
-    experiment: AnyExperiment,
-    selected: SelectedStack,
-    request: RunRequest,
-    *,
-    fetch_plugins: bool,
-    extra: Mapping[str, str] | None = None,
-) -> InlineRun:
-    def program() -> None:
-        run_request.use(request)
-        run.launch(experiment, selected.overrides)
-
-    return InlineRun(
-        verb,
-        selected.workspace,
-        selected.name.stack,
-        program=program,
-        extra=extra,
-        options=_engine_options(selected),
-        fetch_plugins=fetch_plugins,
-    )
-
-
-def _engine_options(selected: SelectedStack) -> Sequence[str]:
-    """Return the engine options that keep the settings of the cluster with the stack, for `symphony`."""
-    before = {"symphony:backend": registry.DEFAULT, "symphony:server": "default", **selected.config}
-    return [
-        f"--config={key}={value}" for key, value in selected.overrides.items() if before.get(key) != value
-    ]
-
-
 def _troubled(ended: Ended) -> SymphonyError:
-    """Return the error for processes that do not run after the launch."""
     first, *_ = ended.troubled
     return SymphonyError(
         f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} are not running",

@@ -49,10 +49,7 @@ def command(
     if context.obj is None and len(words) > 1:
         _refuse_without_dashes(words)
     stack, path = arguments.process(words)
-    if not context.obj:
-        remedy = f"Add it after --, as in `symphony exec {path} -- env`"
-        raise UserError("the command to run is missing", remedy=remedy)
-    return access.execute(stack, path, context.obj, arguments.streams())
+    return access.execute(stack, path, context.obj or (), arguments.streams())
 
 
 def _refuse_without_dashes(words: Sequence[str]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from symphony.backends import registry
 from symphony.backends.access import Access, Copied, OnBytes, ServiceRoute, Streams
 from symphony.backends.observe import Recorded
 from symphony.errors import UserError
@@ -27,16 +26,8 @@ class Sides(NamedTuple):
 
 
 def _process(stack: stacks.Stack, word: str) -> tuple[Access, Recorded, str]:
-    """Return the access to a process, its record and its path."""
-    access, recorded = _running(stack)
-    return access, recorded, stacks.match(word, recorded.processes, "process")
-
-
-def _running(stack: stacks.Stack) -> tuple[Access, Recorded]:
-    stack = stacks.ensure_same_location(stack)
-    if stack.recorded is None or stack.backend is None:
-        raise stack.not_up()
-    return registry.get(stack.backend).access, stack.recorded
+    stack, recorded = stacks.running(stack)
+    return stack.on().access, recorded, stacks.match(word, recorded.processes, "process")
 
 
 def execute(stack: stacks.Stack, process: str, command: Sequence[str], streams: Streams) -> int:
@@ -48,8 +39,8 @@ def execute(stack: stacks.Stack, process: str, command: Sequence[str], streams: 
     """
     access, recorded, path = _process(stack, process)
     if not command or not command[0]:
-        what = "the command to run is empty"
-        raise UserError(what, where=path, remedy="Add it after --, as in `symphony exec PROCESS -- env`")
+        remedy = f"Add it after --, as in `symphony exec {path} -- env`"
+        raise UserError("the command to run is missing", where=path, remedy=remedy)
     return access.execute(recorded, path, command, streams)
 
 
@@ -64,11 +55,7 @@ def login(stack: stacks.Stack, process: str, streams: Streams) -> int:
 
 
 def parse_sides(source: str, target: str) -> Sides:
-    """Return the two sides of a copy.
-
-    Raises:
-        UserError: Neither or both of them are in a process.
-    """
+    """Return the two sides of a copy; raise UserError unless exactly one is in a process."""
     if not source or not target:
         what = "the source or the target is an empty path"
         raise UserError(what, remedy="Name both, as in `symphony scp a.txt learner:/tmp`")
@@ -109,11 +96,12 @@ def service(stack: stacks.Stack, word: str | None) -> str:
     Raises:
         UserError: No service or several match.
     """
-    known = stacks.addresses(stack)
+    services = stacks.services(stack)
+    known = [service["name"] for service in services]
     if word is not None:
         return stacks.match(word, known, "service")
-    exposed = [name for name in stacks.exposed(stack) if name in known]
-    for candidates in (exposed, list(known)):
+    exposed = [service["name"] for service in services if service["exposed"]]
+    for candidates in (exposed, known):
         if len(candidates) == 1:
             return candidates[0]
     if not known:
@@ -123,21 +111,13 @@ def service(stack: stacks.Stack, word: str | None) -> str:
 
 
 def route(stack: stacks.Stack, name: str) -> ServiceRoute:
-    """Return the route to a service from this machine.
-
-    Raises:
-        UserError: The experiment is not up.
-    """
-    access, recorded = _running(stack)
-    return access.route(recorded, name, stacks.addresses(stack)[name])
+    """Return the route to a service of an experiment that is up from this machine."""
+    stack, recorded = stacks.running(stack)
+    return stack.on().access.route(recorded, name, stacks.addresses(stack)[name])
 
 
 def external_address(stack: stacks.Stack, word: str) -> str:
-    """Return the host:port of a service from outside.
-
-    Raises:
-        UserError: The service has no such address, and can only be forwarded.
-    """
+    """Return the host:port of a service from outside; raise UserError if it can only be forwarded."""
     name = service(stack, word)
     if address := route(stack, name).address:
         return address

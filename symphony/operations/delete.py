@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -149,7 +149,8 @@ def _delete(
                 has_begun = True
                 if stack.recorded is not None and isinstance(observer, RemoteObserver):
                     observer.terminate_early(stack.recorded)
-                stopping = _watch_processes(stack, paths)
+                if stack.recorded is not None and stack.on().local:
+                    stopping = _Stopping(stack, paths)
             # The engine reports the end of a process when it closes its session, before the process ends.
             if (stopping is None or isinstance(event, Failed)) and (progress := progress_of(event)):
                 yield replace(progress, state="stopping") if progress.state == "working" else progress
@@ -179,7 +180,7 @@ def _settle(stack: stacks.Stack, statuses: Sequence[ProcessStatus], *, forget: b
 def _interrupt_runs(name: file_store.StackName) -> bool:
     """Interrupt local runs of `up` and `restart` of a stack, as Ctrl-C would; return whether any ran."""
     interrupted = False
-    for lock in locks.read(name.project, name.stack) if file_store.is_files() else ():
+    for lock in locks.read(name.project, name.stack):
         command = locks.command_of(lock)
         with suppress(psutil.Error, OSError):
             # Do not interrupt another deletion.
@@ -200,10 +201,10 @@ def _interrupt_runs(name: file_store.StackName) -> bool:
 class _Stopping:
     """Reports the ends of local processes during a deletion."""
 
-    def __init__(self, stack: stacks.Stack, graces: Mapping[str, float]) -> None:
+    def __init__(self, stack: stacks.Stack, paths: Sequence[str]) -> None:
         self._stack = stack
         # The seconds after which SIGKILL follows SIGTERM, by path.
-        self._graces = dict(graces)
+        self._graces = {path: float(stack.processes.get(path, {}).get("grace") or 0) for path in paths}
         self._began = self._looked = time.monotonic()
 
     def look(self) -> Iterator[Progress]:
@@ -233,16 +234,9 @@ class _Stopping:
         return Progress(path, "stopping", seconds, note)
 
 
-def _watch_processes(stack: stacks.Stack, paths: Sequence[str]) -> _Stopping | None:
-    if stack.backend is None or stack.recorded is None or not registry.get(stack.backend).local:
-        return None
-    facts = stack.recorded.processes
-    return _Stopping(stack, {path: float(facts.get(path, {}).get("grace") or 0) for path in paths})
-
-
 def _free_disk(stack: stacks.Stack) -> None:
     """If the disk is full, end the processes and remove their logs first, so that the engine can start."""
-    if stack.backend and registry.get(stack.backend).local and stack.recorded and file_store.is_full():
+    if stack.recorded and stack.on().local and file_store.is_full():
         stack.observer().delete_orphans(stack.owner, stack.recorded.physical_name, stack.recorded)
         # Runs have hard links to the logs.
         runs.forget(stack.name)

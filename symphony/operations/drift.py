@@ -60,9 +60,7 @@ def drift(stack: stacks.Stack) -> list[Drift]:
         UserError: The experiment is not up, or runs elsewhere; the project's virtualenv is missing.
         SymphonyError: Its backend does not answer.
     """
-    stack = stacks.ensure_same_location(stack)
-    if stack.recorded is None:
-        raise stack.not_up()
+    stack, _ = stacks.running(stack)
     project = workspace.for_stack(stack.name)
     workspace.require_virtualenv(project)  # else Pulumi's language host makes one, which takes minutes
     arguments = ["refresh", "--preview-only", "--json", f"--stack={stack.name}"]

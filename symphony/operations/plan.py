@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 
@@ -39,17 +39,8 @@ _KINDS = {
 }
 
 
-class MakeRun(Protocol):
-    """Starts an engine run of a program, which reads the request."""
-
-    def __call__(
-        self,
-        selected: selected_stack.SelectedStack,
-        request: RunRequest,
-        *,
-        fetch_plugins: bool,
-        extra: Mapping[str, str] | None = None,
-    ) -> Run: ...
+# A program that a script runs in its own process.
+Program = Callable[[RunRequest], None]
 
 
 @dataclass(frozen=True)
@@ -233,29 +224,24 @@ def _sentence(what: str, remark: Problem) -> str:
     return "".join([what, f" ({lines})" if lines else "", f": {remark.remedy}" if remark.remedy else ""])
 
 
-def plan_of(selected: selected_stack.SelectedStack, output: ProgramOutput | None = None) -> AnyPlanned:
-    """Run the program of a project without changing anything, and return its plan.
+def plan_of(
+    selected: selected_stack.SelectedStack,
+    output: ProgramOutput | None = None,
+    *,
+    program: Program | None = None,
+    manifests: bool = False,
+) -> AnyPlanned:
+    """Run a program without changing anything, and return its plan, with the manifests if asked for.
 
     Raises:
         PlanError: The declaration has problems.
         SymphonyError: The engine or a provider failed.
     """
-    return planned_from(selected, _project_run, output)
-
-
-def planned_from(
-    selected: selected_stack.SelectedStack,
-    make_run: MakeRun,
-    output: ProgramOutput | None = None,
-    *,
-    manifests: bool = False,
-) -> AnyPlanned:
-    """Return the plan of one preview, with the Kubernetes manifests if asked for."""
     recorded = RecordedStack(selected_stack.recorded_stack(selected))
     request = recorded.request(selected, manifests=manifests)
     fetches = not request.offline and selected_stack.fetches_plugins(selected, recorded.stack.backend)
-    program = _preview(selected, partial(make_run, selected, request, fetch_plugins=fetches), output)
-    return recorded.planned(selected, program)
+    declared = _preview(selected, request, output, program=program, fetch_plugins=fetches)
+    return recorded.planned(selected, declared)
 
 
 def manifests(
@@ -269,10 +255,10 @@ def manifests(
     """
     if selected.settings.problems:
         raise PlanError(selected.name.stack, selected.settings.problems)
-    program = _preview(selected, partial(_project_run, selected, RunRequest(manifests=True)), output)
-    if not program.is_declared:
+    declared = _preview(selected, RunRequest(manifests=True), output)
+    if not declared.is_declared:
         raise UserError(f"{selected.name.stack} declares a cluster, which has no Kubernetes manifests")
-    experiment = program.components.experiment.new
+    experiment = declared.components.experiment.new
     if "manifests" not in experiment:
         file = workspace.config_file(selected.workspace, selected.name.stack).name
         what = f"{selected.name.stack} is for {experiment['backend']}, which has no manifests"
@@ -281,43 +267,51 @@ def manifests(
 
 
 def _preview(
-    selected: selected_stack.SelectedStack, start: Callable[[], Run], output: ProgramOutput | None
+    selected: selected_stack.SelectedStack,
+    request: RunRequest,
+    output: ProgramOutput | None,
+    *,
+    program: Program | None = None,
+    fetch_plugins: bool = False,
 ) -> ReportedDeclaration:
     """Return the declaration of the program in one preview."""
-    program = ReportedDeclaration()
+    declared = ReportedDeclaration()
     with selected_stack.ensure_stack(selected):
-        with start() as run:
+        with engine_run("preview", selected, request, program=program, fetch_plugins=fetch_plugins) as run:
             for event in run:
-                program.take(event)
+                declared.take(event)
                 if output is not None:
                     output.take(event)
-        program.check()
+        declared.check()
         errors.check(run.outcome)
-        program.require_declaration(selected.name.stack)
-    return program
+        declared.require_declaration(selected.name.stack)
+    return declared
 
 
-def project_run(
+def engine_run(
     verb: Verb,
     selected: selected_stack.SelectedStack,
     request: RunRequest,
     options: Sequence[str] = (),
     *,
+    program: Program | None = None,
     fetch_plugins: bool = False,
     extra: Mapping[str, str] | None = None,
 ) -> Run:
-    """Return an engine run of the program of a project."""
+    """Return an engine run of the program of the project, or of a script's program."""
+    # The engine keeps the settings of a script's cluster with the stack, for `symphony`; not the defaults.
+    defaults = {"symphony:backend": registry.DEFAULT, "symphony:server": "default"}
+    known = {**defaults, **selected.config} if program else {}
+    changed = {key: value for key, value in selected.overrides.items() if known.get(key) != value}
     return Run(
         verb,
         selected.workspace,
         selected.name.stack,
-        extra={**request.environment, **(extra or {})},
-        options=[*options, *(f"--config={key}={setting}" for key, setting in selected.overrides.items())],
+        program=None if program is None else partial(program, request),
+        extra={**({} if program else request.environment), **(extra or {})},
+        options=[*options, *(f"--config={key}={value}" for key, value in changed.items())],
         fetch_plugins=fetch_plugins,
     )
-
-
-_project_run = partial(project_run, "preview")
 
 
 class ReportedDeclaration:
@@ -465,7 +459,6 @@ class RecordedStack:
 
 
 def _settings_of_other_backends(backend: str) -> frozenset[str]:
-    """Return the settings of other backends."""
     own = registry.get(backend).settings
     others = {setting for row in registry.every() for setting in row.settings} - own
     mounts = set[str]() if any(setting.startswith("mount_") for setting in own) else {"mounts"}

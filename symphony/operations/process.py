@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from symphony.backends import registry
 from symphony.backends.observe import Link, LogLine, MeasuringObserver, ProcessStatus, Usage
-from symphony.engine.state import file_store, locks
+from symphony.engine.state import locks
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
@@ -23,9 +22,7 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
         UserError: The experiment is not up, or runs elsewhere.
         SymphonyError: Its backend does not answer.
     """
-    stack = stacks.ensure_same_location(stack)
-    if stack.recorded is None:
-        raise stack.not_up()
+    stack, _ = stacks.running(stack)
     statuses = stack.statuses()
     if isinstance(statuses, SymphonyError):
         unknown = count(len(stack.processes), "process", "processes")
@@ -52,26 +49,20 @@ def why(stack: stacks.Stack, path: str) -> Why:
     stack = stacks.ensure_same_location(stack)
     line = stack.declared_processes.get(path, {}).get("where")
     declared = Link("declared", str(line or "no longer declared, or its line is unknown"))
-    return Why(stack.display_name, path, (declared, *_links(stack, path)))
+    if stack.recorded is None:
+        remedy = f"`symphony up {stack.display_name}` tries again and shows why it fails"
+        links = [Link("started", "no: the last `up` started nothing", broken=True, remedy=remedy)]
+    else:
+        links = stack.observer().why(stack.recorded, path, stack.display_name)
+    return Why(stack.display_name, path, (declared, *links))
 
 
 def explainable(stack: stacks.Stack) -> Iterable[str]:
-    """Return the processes that the program declares or that the state records.
-
-    Raises:
-        UserError: There are none.
-    """
+    """Return the processes that the program declares or the state records; raise UserError for none."""
     paths = dict.fromkeys([*stack.declared_processes, *stack.processes])
     if not paths:
         raise stack.not_up()
     return paths
-
-
-def _links(stack: stacks.Stack, path: str) -> Iterable[Link]:
-    if stack.recorded is None:
-        remedy = f"`symphony up {stack.display_name}` tries again and shows why it fails"
-        return [Link("started", "no: the last `up` started nothing", broken=True, remedy=remedy)]
-    return stack.observer().why(stack.recorded, path, stack.display_name)
 
 
 def logs(
@@ -94,9 +85,7 @@ def logs(
     Raises:
         UserError: The experiment is not up, a word matches no process, or since is not a duration.
     """
-    stack = stacks.ensure_same_location(stack)
-    if stack.recorded is None:
-        raise stack.not_up()
+    stack, recorded = stacks.running(stack)
     paths = stacks.match_processes(words, list(stack.processes))
     if not words:
         # Workers of further ranks mostly print the same as rank 0.
@@ -105,7 +94,7 @@ def logs(
         paths = [path for path in paths if ranks[path] == "0"]
     age = seconds(since) if since else 0
     moment = time.time() - age if age else None
-    return stack.observer().logs(stack.recorded, paths, follow=follow, since=moment, tail=tail)
+    return stack.observer().logs(recorded, paths, follow=follow, since=moment, tail=tail)
 
 
 # The states of a process that has ended badly.
@@ -255,9 +244,8 @@ def wait(
 
     Without `paths`, wait for the primaries of the experiment, else for all. Without a timeout, wait for ever.
     """
-    assert stack.backend is not None
     began = time.monotonic()
-    pause = _LOCAL if registry.get(stack.backend).local else _REMOTE
+    pause = _LOCAL if stack.on().local else _REMOTE
     ends: Mapping[str, Sequence[str]] = stack.declared.get("ends") or {}
     decisive = paths or ((ends.get("primary") or ()) if goal == "completed" else ())
     while True:
@@ -278,7 +266,7 @@ def require_undisturbed(name: StackName) -> None:
     if stack.experiment is None:
         what = f"{stack.display_name} was deleted by another command meanwhile"
         raise SymphonyError(what, remedy=f"`symphony up {stack.display_name}` starts it again")
-    for lock in locks.read(name.project, name.stack) if file_store.is_files() else ():
+    for lock in locks.read(name.project, name.stack):
         if not locks.is_dead(lock):
             raise locks.locked_error(name.stack, lock)
 

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symphony import files, paths
 from symphony.backends import registry
@@ -21,13 +21,12 @@ from symphony.backends.observe import (
     Recorded,
     RemoteObserver,
 )
+from symphony.engine import workspace as workspaces
 from symphony.engine.state import file_store, store
 from symphony.engine.state.file_store import StackName
+from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import DECLARED, is_same, listed, near, quoted
-
-if TYPE_CHECKING:
-    from symphony.engine.workspace import Workspace
 
 # The types of the components of experiments and clusters.
 PROCESS, GROUP = "symphony:index:Process", "symphony:index:ProcessGroup"
@@ -95,9 +94,13 @@ class Stack:
         """The recorded facts of its processes, by path."""
         return self.recorded.processes if self.recorded else {}
 
-    def observer(self) -> Observer:
+    def on(self) -> registry.Backend:
+        """Return the backend where its processes run."""
         assert self.backend is not None
-        return registry.get(self.backend).observer
+        return registry.get(self.backend)
+
+    def observer(self) -> Observer:
+        return self.on().observer
 
     def statuses(self) -> Sequence[ProcessStatus] | SymphonyError:
         """Return the statuses of its processes, or the reason why its backend does not answer."""
@@ -133,11 +136,7 @@ def every() -> list[Stack]:
 
 
 def read(name: StackName) -> Stack:
-    """Return a stack; a stack that does not exist yet records nothing.
-
-    Raises:
-        SymphonyError: Its state is damaged.
-    """
+    """Return a stack, which records nothing if it does not exist; raise SymphonyError for a damaged state."""
     return _require_intact(_read(name))
 
 
@@ -289,9 +288,7 @@ def match_processes(words: Sequence[str], paths: Sequence[str]) -> list[str]:
 
 def current_project() -> str | None:
     """Return the name of the project of the working directory, or None outside of projects."""
-    from symphony.engine import workspace
-
-    project = workspace.find_usable()
+    project = workspaces.find_usable()
     return project.project if project else None
 
 
@@ -347,6 +344,15 @@ def ensure_same_location(
     return replace(stack, recorded=recorded)
 
 
+def running(stack: Stack) -> tuple[Stack, Recorded]:
+    """Return an experiment, connected to its processes, and its record; refuse one that is not up here."""
+    if stack.recorded is None:
+        raise stack.not_up()
+    stack = ensure_same_location(stack)
+    assert stack.recorded is not None
+    return stack, stack.recorded
+
+
 def is_here(stack: Stack) -> bool:
     """Return whether the recorded processes are on this machine, or on none in particular."""
     return stack.recorded is None or stack.recorded.host in ("", paths.host())
@@ -382,11 +388,6 @@ def addresses(stack: Stack) -> dict[str, str]:
     return {service["name"]: f"{service['host']}:{int(service['port'])}" for service in services(stack)}
 
 
-def exposed(stack: Stack) -> list[str]:
-    """Return the services that processes expose, as the state records them."""
-    return [service["name"] for service in services(stack) if service["exposed"]]
-
-
 def folder(stack: Stack) -> str:
     """Return the folder from which its program was last run; empty if the state does not record it."""
     return str(stack.declared.get("folder") or "")
@@ -397,7 +398,7 @@ def _find_unnamed() -> Stack:
     live = [stack for stack in every() if stack.recorded is not None]
     own = [stack for stack in live if project in (None, stack.name.project)]
     if len(own) == 1:
-        return _require_intact(own[0])
+        return own[0]
     for stack in own:
         if str(stack.name) == current():
             return replace(stack, is_current=project is not None)

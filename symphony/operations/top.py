@@ -146,45 +146,37 @@ class Sampler:
         return is_here or any(edge.seconds is not None for edge in self._edges)
 
     def _read_again(self) -> None:
-        """Read the state again after an `up`, a restart or a deletion."""
         version = store.version(self._stack.name)
         if version != self._version:
             self._use(stacks.read(self._stack.name))
             self._version = version
 
     def _use(self, stack: stacks.Stack) -> None:
-        """Look at the processes of this state from now on.
-
-        Raises:
-            UserError: It has no processes.
-        """
-        if stack.recorded is None:
-            raise stack.not_up()
-        self._stack = stacks.ensure_same_location(stack)
+        """Look at the processes of this state from now on; raise UserError if it has none."""
+        self._stack, self._recorded = stacks.running(stack)
         self._declared = graph.declared(self._stack)
         self._edges = _edges(self._stack, self._declared)
         self._next_sockets = 0.0
 
     def _last_lines(self, wanted: Collection[str]) -> dict[str, str]:
-        recorded = self._stack.recorded
         known = [path for path in wanted if path in self._stack.processes]
-        if recorded is None or not known:
+        if not known:
             return {}
         try:
-            lines = self._stack.observer().logs(recorded, known, tail=1)
+            lines = self._stack.observer().logs(self._recorded, known, tail=1)
             return {line.path: line.text for line in lines if not line.ended and line.text.strip()}
         except SymphonyError:
             return {}
 
     def _look_at_sockets(self, running: Collection[str]) -> None:
         """Find listeners and connections in the kernel: a server may accept only one connection."""
-        observer, recorded = self._stack.observer(), self._stack.recorded
-        if recorded is None or not isinstance(observer, PortObserver) or not self._edges:
+        observer = self._stack.observer()
+        if not isinstance(observer, PortObserver) or not self._edges:
             return
         if time.monotonic() < self._next_sockets:
             return
         began = time.process_time()
-        ports = observer.ports(recorded, {edge.port for edge in self._edges})
+        ports = observer.ports(self._recorded, {edge.port for edge in self._edges})
         self._edges = [
             _seen(edge, ports[edge.port], edge.binds in running) if edge.port in ports else edge
             for edge in self._edges

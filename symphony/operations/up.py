@@ -4,7 +4,7 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,17 +15,18 @@ from symphony.backends import registry
 from symphony.backends.observe import LocalObserver, ProcessStatus
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Outcome, Started, Step
+from symphony.engine.run.run import Run
 from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, process, runs, selected_stack, stacks
 from symphony.operations.plan import (
     IMAGE,
-    MakeRun,
     Planned,
+    Program,
     ProgramOutput,
     RecordedStack,
     ReportedDeclaration,
-    project_run,
+    engine_run,
 )
 from symphony.operations.selected_stack import SelectedStack
 from symphony.plan.names import listed
@@ -164,19 +165,22 @@ def _cause(status: ProcessStatus) -> str:
     return f"wait for {status.why[image.end() :]}" if image else f"wait: {status.why}"
 
 
-_project_run = partial(project_run, "up")
-
-
 def up(
     selected: SelectedStack,
-    make_run: MakeRun = _project_run,
     output: ProgramOutput | None = None,
+    *,
+    program: Program | None = None,
     restart: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Iterator[UpEvent]:
     """Run the program, apply its changes, watch the processes start; yield plan, progress and end.
 
-    With `restart`, restart only these processes. `output` gets the events, for the lines that the program
-    prints.
+    Args:
+        selected: The stack.
+        output: Gets the events, for the lines that the program prints.
+        program: The program of a script, in place of the project's.
+        restart: The only processes to restart.
+        options: Options of the engine.
 
     Raises:
         PlanError: The declaration has problems; nothing was started.
@@ -184,10 +188,12 @@ def up(
     """
     recorded = RecordedStack(selected_stack.recorded_stack(selected), restart)
     cluster.resume(selected)
-    recording = _recording(selected, recorded.stack, "restart" if restart else "up")
+    verb = "restart" if restart else "up"
+    recording = _recording(selected, recorded.stack, verb)
+    start = partial(engine_run, "up", selected, recorded.request(selected), options, program=program)
     statuses, trouble = (), ""
     try:
-        for event in _up(selected, recorded, recording, make_run, output, restart):
+        for event in _up(selected, recorded, recording, start, output, verb):
             statuses = event.statuses if isinstance(event, (Watched, Ended)) else statuses
             yield event
     except SymphonyError as error:
@@ -208,9 +214,9 @@ def _up(
     selected: SelectedStack,
     recorded: RecordedStack,
     recording: runs.Recording,
-    make_run: MakeRun,
+    start: Callable[..., Run],
     output: ProgramOutput | None,
-    restart: Sequence[str],
+    verb: str,
 ) -> Iterator[UpEvent]:
     """Yield the events of the run, then those of its processes that start."""
     planned: Planned | None = None
@@ -228,7 +234,7 @@ def _up(
         steps = Path(images) / "progress"
         reports = progress.Reader(steps)
         extra = {progress.VARIABLE: str(steps)}
-        with make_run(selected, recorded.request(selected), fetch_plugins=fetches, extra=extra) as run:
+        with start(fetch_plugins=fetches, extra=extra) as run:
             for event in run:
                 for report in reports.new():
                     share = report.done / report.total if report.transferred else -1.0
@@ -258,7 +264,7 @@ def _up(
                         done.add(news.path)
                     yield news
         program.check()
-        _check(run.outcome, planned, done, "restart" if restart else "up", owners)
+        _check(run.outcome, planned, done, verb, owners)
         program.require_declaration(selected.name.stack)
     if planned is None:
         resources = sum(1 for change in program.resource_changes if change.kind != "delete")
@@ -357,7 +363,7 @@ def _check(
         remedy = f"Run `symphony restart {outcome.stack}` again"
         raise errors.Interrupted(f"restart of {outcome.stack} was interrupted", remedy=remedy)
     if outcome.result != "interrupted" or planned is None:
-        errors.check(outcome, lambda urn: owners.get(urn) or _resource_name(urn))
+        errors.check(outcome, owners)
         return
     changed = [change.path for change in planned.changes if change.kind != "keep" and not change.follows]
     left = [path for path in changed if path not in done and path.rpartition("/")[0] not in done]
@@ -485,20 +491,18 @@ def prepare(stack: stacks.Stack, words: Sequence[str]) -> Restart:
     Raises:
         UserError: There is no such process, or its program is not on this machine.
     """
-    stack = stacks.ensure_same_location(stack)
-    if stack.recorded is None or stack.state is None:
-        raise stack.not_up()
-    paths = list(stack.recorded.processes)
+    stack, recorded = stacks.running(stack)
+    paths = list(recorded.processes)
     named = stacks.match_processes(words, paths)
     # The process of a resource, or the group whose processes share it.
-    owners = {resource.urn: owner for resource in stack.state.resources if (owner := path_of(resource))}
+    owners = {resource.urn: owner for resource in stack.resources if (owner := path_of(resource))}
     groups = {path.rpartition("/")[0] for path in named} & {*owners.values()}
     sharing = [path for path in paths if path.rpartition("/")[0] in groups and path not in named]
     urns = [urn for urn, owner in owners.items() if owner in named or owner in groups]
     restarted = {*named, *sharing}
     targets = [
         resource.urn
-        for resource in stack.state.resources
+        for resource in stack.resources
         if resource.type.rpartition(":")[2] in _USED
         or (resource.type == stacks.PROCESS and resource.name in restarted)
     ]
@@ -510,7 +514,7 @@ def restart(wanted: Restart, output: ProgramOutput | None = None) -> Iterator[Up
     options = [f"--target={urn}" for urn in wanted.targets]
     options += [f"--target-replace={urn}" for urn in wanted.urns]
     try:
-        yield from up(wanted.selected, partial(project_run, "up", options=options), output, wanted.paths)
+        yield from up(wanted.selected, output, restart=wanted.paths, options=options)
     except SymphonyError as error:
         if stacks.read(wanted.selected.name).recorded is None:
             stack = wanted.selected.name.stack

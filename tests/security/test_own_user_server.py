@@ -23,7 +23,7 @@ from pulumi.runtime.proto import provider_pb2_grpc
 from symphony import own_user_server
 from symphony.engine import environment, workspace
 from symphony.engine.run import start
-from symphony.engine.run.run import InlineRun, engine_command, workspace_for
+from symphony.engine.run.run import Run, engine_command, workspace_for
 from tests.security.conftest import UID
 from tests.security.stranger import dial
 
@@ -129,7 +129,7 @@ def test_a_script_opens_no_listening_port(tmp_path: Path, monkeypatch: pytest.Mo
         connections = psutil.Process().net_connections("tcp")
         listening.extend(each for each in connections if each.status == psutil.CONN_LISTEN)
 
-    with InlineRun("preview", place, "pi", program=program, extra={"SYMPHONY_NETWORK": "host"}) as run:
+    with Run("preview", place, "pi", program=program, extra={"SYMPHONY_NETWORK": "host"}) as run:
         list(run)
     assert run.outcome.result == "succeeded"
     assert listening == []

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType, TracebackType
 from typing import Any, Self, cast
 
 from symphony import files, socket_relay
@@ -59,7 +58,11 @@ _MOST_STDERR = 64 * 1024
 
 
 class Run:
-    """A `pulumi up|preview|destroy|refresh`; iterate over it for its events, then read `outcome`."""
+    """A `pulumi up|preview|destroy|refresh`; iterate over it for its events, then read `outcome`.
+
+    With `program`, a function of this process runs in place of the project's program, such as that of
+    `cluster.launch()` in a script: the engine asks this process over gRPC to run it, in a thread.
+    """
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class Run:
         workspace: Workspace,
         stack: str,
         *,
+        program: Callable[[], object] | None = None,
         extra: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
         fetch_plugins: bool = False,
@@ -74,7 +78,8 @@ class Run:
         self.verb: Verb = verb
         self.workspace = workspace
         self.stack = stack
-        self.extra = dict(extra or {})
+        self._program = program
+        self.extra = {**(_python() if program else {}), **(extra or {})}
         self._options = tuple(options)
         self._fetch_plugins = fetch_plugins
         self._needs_plugins = False
@@ -129,14 +134,12 @@ class Run:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             if self._outcome is None and self._process is not None:
                 # The caller stopped reading: wait for the end of the engine, not for its events.
                 self.stop()
-                for _ in self:
+                for _event in self:
                     pass
         finally:
             self._end()
@@ -221,6 +224,8 @@ class Run:
         # A new folder for each start of the engine, without the sockets of an earlier one.
         folder = files.own_folder(files.process_folder() / os.urandom(4).hex())
         self._cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+        if self._program is not None:
+            self._serve(self._program, folder)
         # A deletion runs no program, but the engine asks its server for plugins. Without a server it asks
         # Pulumi's language host, which makes a virtualenv that is missing.
         return engine_command(
@@ -228,19 +233,40 @@ class Run:
             folder,
             self.workspace,
             env,
-            serves_program=not self._serve_program(folder),
+            serves_program=self._program is None,
             skips_checkpoints=self._skips_checkpoints,
             namespace=not self._fetch_plugins and needs_no_network(self.workspace, self.stack, env),
         )
 
-    def _serve_program(self, folder: Path) -> bool:
-        """Serve a program of this process in the folder, at start.PROGRAM; return whether it has one."""
-        return False
+    def _serve(self, program: Callable[[], object], folder: Path) -> None:
+        import grpc
+        from pulumi import RunError
+        from pulumi.runtime.proto import language_pb2_grpc
+
+        from symphony.engine.run.program_host import OPTIONS, ProgramServer
+
+        def run() -> None:
+            try:
+                program()
+            except RunError:
+                raise
+            except BaseException as error:
+                # It reaches the engine as one line instead of our traceback.
+                raise RunError(str(error)) from error
+
+        server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=OPTIONS)
+        self._cleanup.callback(server.stop, 0)
+        language_pb2_grpc.add_LanguageRuntimeServicer_to_server(ProgramServer(str(folder), run), server)
+        # A port could be dialed by every user of the machine; the folder is private.
+        server.add_insecure_port(f"unix:{folder / start.PROGRAM}")
+        server.start()
 
     def _arguments(self) -> list[str]:
         arguments = [self.verb, f"--stack={self.stack}", "--json", "--non-interactive", "--color=never"]
         if self.verb != "preview":
             arguments += ["--yes", "--skip-preview"]
+        if self._program is not None:
+            arguments.append("--exec-kind=auto.inline")
         return [*arguments, *self._options]
 
     def _lines(self, process: subprocess.Popen[bytes]) -> Iterator[bytes]:
@@ -314,7 +340,6 @@ class Run:
         )
 
     def _end(self) -> None:
-        """End the engine, its plugins and program, and the watchdog."""
         process, self._process = self._process, None
         if process is not None:
             # It is not reaped yet, so the system has not reused its pid.
@@ -337,7 +362,7 @@ class Run:
             return
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._previous[number] = signal.signal(number, self._on_signal)
+                self._previous[number] = signal.signal(number, lambda _number, _frame: self.stop())
             elif number == signal.SIGINT:
                 # A shell's `&` has it ignored. The engine ends its plugins with it, and waits 5 s for one
                 # that inherited that; what is handled here is not inherited.
@@ -347,60 +372,6 @@ class Run:
         while self._previous:
             number, handler = self._previous.popitem()
             signal.signal(number, cast("signal.Handlers", handler))
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self.stop()
-
-
-class InlineRun(Run):
-    """A Run whose program is a function of this process, such as that of `cluster.launch()` in a script.
-
-    The engine asks this process over gRPC to run it, in a thread.
-    """
-
-    def __init__(
-        self,
-        verb: Verb,
-        workspace: Workspace,
-        stack: str,
-        *,
-        program: Callable[[], object],
-        extra: Mapping[str, str] | None = None,
-        options: Sequence[str] = (),
-        fetch_plugins: bool = False,
-    ) -> None:
-        extra = {**_python(), **(extra or {})}
-        super().__init__(verb, workspace, stack, extra=extra, options=options, fetch_plugins=fetch_plugins)
-        self._program = program
-
-    def _arguments(self) -> list[str]:
-        return [*super()._arguments(), "--exec-kind=auto.inline"]
-
-    def _serve_program(self, folder: Path) -> bool:
-        import grpc
-        from pulumi.runtime.proto import language_pb2_grpc
-
-        from symphony.engine.run.program_host import OPTIONS, ProgramServer
-
-        server: Any = grpc.server(ThreadPoolExecutor(max_workers=4), options=OPTIONS)
-        self._cleanup.callback(server.stop, 0)
-        program = ProgramServer(str(folder), self._run_program)
-        language_pb2_grpc.add_LanguageRuntimeServicer_to_server(program, server)
-        # A port could be dialed by every user of the machine; the folder is private.
-        server.add_insecure_port(f"unix:{folder / start.PROGRAM}")
-        server.start()
-        return True
-
-    def _run_program(self) -> None:
-        """Run the program; its error reaches the engine as one line instead of our traceback."""
-        from pulumi import RunError
-
-        try:
-            self._program()
-        except RunError:
-            raise
-        except BaseException as error:
-            raise RunError(str(error)) from error
 
 
 def workspace_for(stack: str) -> Workspace:

@@ -12,7 +12,7 @@ import pytest
 from symphony.engine import workspace
 from symphony.engine.run import checkpoints
 from symphony.engine.run.events import Verb
-from symphony.engine.run.run import InlineRun, Run
+from symphony.engine.run.run import Run
 from symphony.engine.state import file_store
 from symphony.engine.state.file_store import StackName
 from symphony.engine.workspace import Workspace
@@ -127,9 +127,9 @@ def test_the_users_environment_variable_overrides_checkpoints(
     assert checkpoint_modes("Thing('x')") == ["without"]
 
 
-def skips(verb: Verb, kind: type[Run] = Run, **more: Any) -> bool:
+def skips(verb: Verb, **more: Any) -> bool:
     place = workspace.Workspace(Path(), "mine", Path())
-    return checkpoints.VARIABLE in kind(verb, place, "rl", **more)._engine()[1]
+    return checkpoints.VARIABLE in Run(verb, place, "rl", **more)._engine()[1]
 
 
 def test_up_and_destroy_skip_checkpoints_but_preview_and_cloud_states_do_not(
@@ -137,7 +137,7 @@ def test_up_and_destroy_skip_checkpoints_but_preview_and_cloud_states_do_not(
 ) -> None:
     assert skips("up")
     assert skips("destroy")
-    assert skips("up", InlineRun, program=print)
+    assert skips("up", program=print)
     assert not skips("preview")
     monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://bucket")
     assert not skips("up")

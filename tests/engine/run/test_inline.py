@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from symphony.engine import errors, workspace
-from symphony.engine.run.run import InlineRun, workspace_for
+from symphony.engine.run.run import Run, workspace_for
 from tests.engine.support import TINY, processes_with
 from tests.sandbox import wait_for
 
@@ -40,11 +40,11 @@ def test_ctrl_c_in_a_script_ends_all_processes(tmp_path: Path) -> None:
 import sys
 sys.path[:0] = [{str(Path(__file__).parents[3])!r}]
 from symphony.engine import errors, workspace
-from symphony.engine.run.run import InlineRun, workspace_for
+from symphony.engine.run.run import Run, workspace_for
 from tests.engine.run.test_inline import thing
 place = workspace_for("pi")
 workspace.create_stack(place, "pi")
-with InlineRun("up", place, "pi", program=lambda: thing("slow", sleep=60, mark={str(there)!r}),
+with Run("up", place, "pi", program=lambda: thing("slow", sleep=60, mark={str(there)!r}),
                extra={{"MARK": "inline-{tmp_path.name}", "PYTHONPATH": {str(TINY)!r}}}) as run:
     list(run)
 errors.check(run.outcome)
@@ -73,7 +73,7 @@ def test_a_script_dials_the_engine_without_the_proxy_of_its_environment(
         thing("one")
 
     before = dict(os.environ)
-    with InlineRun("preview", place, "pi", program=program, extra={"SYMPHONY_NETWORK": "host"}) as run:
+    with Run("preview", place, "pi", program=program, extra={"SYMPHONY_NETWORK": "host"}) as run:
         list(run)
     errors.check(run.outcome)
     assert variables == [before]
