@@ -58,24 +58,29 @@ def build_plan(
     if gathered := _problems(spec, target, places, image_problems):
         raise PlanError(stack or target.physical_name, gathered)
     services = resolve(spec, target)
-    order = _waits_by_path(spec, target)
     members = list(spec.members())
+    paths = {path_of(group, process): target.path_of(group, process) for group, process in members}
+    order = _waits_by_path(spec, paths)
     merged = [merge(spec, group, process, target) for group, process in members]
-    processes = [
-        _plan_process(settings, group, process, target, places, order, services)
+    files = {patterns: code.files_of(spec, patterns) for s in merged if (patterns := s.get("code"))}
+    digests = {patterns: code.digest_of(matched) for patterns, matched in files.items()}
+    processes = tuple(
+        _plan_process(settings, group, process, target, places, order, services, digests)
         for (group, process), settings in zip(members, merged, strict=True)
-    ]
+    )
     names = {pod.name: target.named(pod.name) for pod in (*spec.processes, *spec.groups)}
-    files = {process.code: code.files_of(spec, process.code) for process in processes if process.code}
+    renamed = {group.name: names[group.name] for group in spec.groups} | paths
+    by_name = paths_by_name(spec)
+    primaries = {path for name in spec.primary for path in by_name.get(name, ())}
     return Plan(
         name=spec.name,
         backend=target.backend,
         physical_name=target.physical_name,
-        processes=tuple(_with_code(processes, files)),
+        processes=processes,
         groups=tuple(
             PlannedGroup(
-                target.named(group.name),
-                tuple(target.path_of(group, process) for process in group.processes),
+                names[group.name],
+                tuple(paths[path_of(group, process)] for process in group.processes),
                 places.pods.get(group.name, group.pod),
             )
             for group in spec.groups
@@ -86,12 +91,14 @@ def build_plan(
         secrets=spec.secrets,
         configs=spec.configs,
         unused=not_used(spec, target, merged),
-        renamed=_renamed(spec, target),
+        renamed={declared: path for declared, path in renamed.items() if declared != path},
         changed_files=target.changed_files,
-        code={code.digest_of(matched): matched for matched in files.values()},
+        code={digests[patterns]: matched for patterns, matched in files.items()},
         remarks=(*_name_remarks(spec, target), *remarks(spec), *target.remarks, *places.remarks),
         placement=summarize(places.placement, target.pools, target.prices, names),
-        ends=Ends(tuple(_primaries(spec, target)), spec.stop_after, spec.idle_after),
+        ends=Ends(
+            tuple(paths[path] for path in paths if path in primaries), spec.stop_after, spec.idle_after
+        ),
     )
 
 
@@ -103,6 +110,7 @@ def _plan_process(
     places: Places,
     order: Mapping[str, tuple[Wait, ...]],
     services: tuple[PlannedService, ...],
+    digests: Mapping[tuple[str, ...], str],
 ) -> PlannedProcess:
     settings = dict(settings)
     if resources := places.resources.get(path_of(group, process)):
@@ -126,6 +134,7 @@ def _plan_process(
         service_env={
             **bind_variables((*binds, *exposes), target),
             **rendezvous_variables(process, services, shares_gpus=target.one_host and not has_own_gpus),
+            **({code.VARIABLE: digests[settings["code"]]} if settings.get("code") else {}),
         },
         binds=binds,
         connects=_names(process, "connects", target),
@@ -142,11 +151,8 @@ def _named_probe(probe: Probe, process: ProcessSpec, target: Target) -> Probe:
     return replace(probe, tcp=named) if probe.http is None else replace(probe, port=named)
 
 
-def _waits_by_path(spec: ExperimentSpec, target: Target) -> dict[str, tuple[Wait, ...]]:
+def _waits_by_path(spec: ExperimentSpec, target_paths: Mapping[str, str]) -> dict[str, tuple[Wait, ...]]:
     """Return the waits of every process, by its declared path; the paths in a wait are the target's."""
-    target_paths = {
-        path_of(group, process): target.path_of(group, process) for group, process in spec.members()
-    }
     by_path: dict[str, dict[Wait, None]] = defaultdict(dict)
     for path, on, paths in waits(spec):
         for other in paths:
@@ -158,34 +164,8 @@ def _waits_by_path(spec: ExperimentSpec, target: Target) -> dict[str, tuple[Wait
     return {path: tuple(distinct) for path, distinct in by_path.items()}
 
 
-def _primaries(spec: ExperimentSpec, target: Target) -> Iterator[str]:
-    """Yield the target's paths of the primary processes, whose end ends the experiment."""
-    by_name = paths_by_name(spec)
-    primaries = {path for name in spec.primary for path in by_name.get(name, ())}
-    for group, process in spec.members():
-        if path_of(group, process) in primaries:
-            yield target.path_of(group, process)
-
-
-def _with_code(
-    processes: Sequence[PlannedProcess], files: Mapping[tuple[str, ...], Mapping[str, str]]
-) -> Iterator[PlannedProcess]:
-    """Yield the processes with the digests of their code in their environment."""
-    digests = {patterns: code.digest_of(matched) for patterns, matched in files.items()}
-    for process in processes:
-        digest = {code.VARIABLE: digests[process.code]} if process.code else {}
-        yield replace(process, service_env={**process.service_env, **digest})
-
-
 def _names(process: ProcessSpec, verb: str, target: Target) -> tuple[str, ...]:
     return tuple(dict.fromkeys(target.named(use.name) for use in getattr(process, verb)))
-
-
-def _renamed(spec: ExperimentSpec, target: Target) -> dict[str, str]:
-    paths = {group.name: target.named(group.name) for group in spec.groups}
-    for group, process in spec.members():
-        paths[path_of(group, process)] = target.path_of(group, process)
-    return {declared: path for declared, path in paths.items() if declared != path}
 
 
 def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:

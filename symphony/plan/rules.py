@@ -462,17 +462,9 @@ def dependencies_of(group: ProcessGroupSpec | None, process: ProcessSpec) -> tup
     return (*(group.depends_on if group is not None else ()), *process.depends_on)
 
 
-def order_is_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    if "depends_on" in target.supports:
-        return
-    for path, dependency, _ in waits(spec):
-        what = f"{path} waits for {quoted(dependency.on)}, but {target.backend} does not support dependencies"
-        yield Problem(what, "remove the dependency, or run the experiment on tmux", (dependency.where,))
-
-
 def order_fits_pods(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     """Refuse a wait within a process group that is one pod, and cycles of such groups."""
-    if target.one_host or "depends_on" not in target.supports:
+    if target.one_host:
         return
     edges: dict[str, dict[str, Dependency]] = {}
     for path, dependency, paths in waits(spec):
@@ -518,13 +510,6 @@ def order_has_no_cycle(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
         lines = tuple(edges[path][on].where for path, on in itertools.pairwise(cycle))
         what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}"
         yield Problem(what, "remove one of these dependencies", lines)
-
-
-def ends_are_supported(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    for setting in ("primary", "stop_after", "idle_after"):
-        if getattr(spec, setting) not in (None, ()) and setting not in target.supports:
-            what = f"the experiment sets {setting}, which {target.backend} does not support"
-            yield Problem(what, f"remove {setting}", (spec.at(setting),))
 
 
 def ends_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
@@ -741,12 +726,10 @@ RULES: tuple[Rule, ...] = (
     ports_are_in_range,
     ports_are_declared_once,
     ports_are_free,
-    order_is_supported,
     order_fits_pods,
     supervisor_has_its_name,
     dependencies_are_known,
     order_has_no_cycle,
-    ends_are_supported,
     ends_are_valid,
     probes_check_own_services,
     liveness_probes_read_no_logs,

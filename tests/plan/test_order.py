@@ -174,17 +174,6 @@ def test_a_primary_or_limit_that_can_never_apply_is_a_problem(problems_of, given
     assert problem.where[0].line == 3
 
 
-def test_stop_after_is_refused_by_a_backend_without_support(problems_of):
-    (problem,) = problems_of(
-        """
-        exp = Experiment("rl", stop_after="8h")
-        exp.new_process("learner", ["x"])
-        """,
-        supports=frozenset(),
-    )
-    assert "stop_after" in problem.what
-
-
 @pytest.mark.parametrize("given", ['stop_after="long"', "idle_after=-1", "primary=5", "termination_delay=[]"])
 def test_an_invalid_duration_or_name_is_refused_at_its_line(planned, given):
     with pytest.raises(UserError, match=given.partition("=")[0]):
