@@ -26,11 +26,7 @@ _IN_USE = "in-use"
 
 
 def own_folder(path: Path) -> Path:
-    """Create a folder that only this user can enter.
-
-    Raises:
-        SymphonyError: The path is a link, or another user's folder.
-    """
+    """Create a folder that only this user can enter; refuse a link, and another user's folder."""
     paths.private_folder(path)
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
@@ -57,23 +53,16 @@ def open_regular(path: Path | str, *, follow: bool = False) -> io.BufferedReader
     Raises:
         OSError: The path does not exist, or is a pipe, a folder, a device or (unless follow) a link.
     """
-    return os.fdopen(_open_descriptor(path, 0 if follow else NO_FOLLOW), "rb")
-
-
-def _open_descriptor(path: Path | str, flags: int) -> int:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags if follow else flags | NO_FOLLOW)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-    return descriptor
+    return os.fdopen(descriptor, "rb")
 
 
 def read(path: Path | str, *, limit: int = 1 << 20) -> bytes:
-    """Return the content of a file that a process may have replaced.
-
-    Raises:
-        OSError: The file is larger than the limit, or open_regular refuses it.
-    """
+    """Return the content of a file that a process may have replaced; raise OSError beyond the limit."""
     with open_regular(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
@@ -82,14 +71,9 @@ def read(path: Path | str, *, limit: int = 1 << 20) -> bytes:
 
 
 def read_source(path: Path | str) -> bytes:
-    """Return the content of a file that the user names, of any size.
-
-    Raises:
-        OSError: open_regular refuses the file.
-    """
-    # A command reads thousands of small files: a buffer for each takes longer than the file.
-    with io.FileIO(_open_descriptor(path, 0)) as file:
-        return file.readall()
+    """Return the content of a file that the user names, of any size; raise OSError for a pipe or folder."""
+    with open_regular(path, follow=True) as file:
+        return file.read()
 
 
 def remove(path: Path) -> None:

@@ -142,11 +142,7 @@ def store_url() -> str:
 
 
 def _plain(url: str, special: str) -> str:
-    """Return the URL of a store.
-
-    Raises:
-        UserError: The folder's name has a character that Pulumi cannot read.
-    """
+    """Return the URL of a store, or raise UserError if Pulumi cannot read its folder's name."""
     if url.startswith("file://") and (invalid := [c for c in url if c in special or not c.isprintable()]):
         raise UserError(
             f"Pulumi cannot keep state in a folder whose name contains {invalid[0]!r}",
@@ -173,10 +169,7 @@ def store_mark() -> str:
         return store_id(url)
     folder = Path(url.removeprefix("file://"))
     within, copy = folder / ".pulumi" / "symphony-id", home() / "stores" / store_id(url)
-    try:
-        return _mark_in(within)
-    except (OSError, ValueError):
-        return _ensure_mark(folder, within, copy) or store_id(url)
+    return _mark_or_none(within) or _ensure_mark(folder, within, copy) or store_id(url)
 
 
 def _ensure_mark(folder: Path, *places: Path) -> str | None:
@@ -205,11 +198,7 @@ def _mark_or_none(file: Path) -> str | None:
 
 @remembered
 def _mark_in(file: Path) -> str:
-    """Return the mark in a file.
-
-    Raises:
-        OSError, ValueError: The file holds no mark, or is a pipe or a folder.
-    """
+    """Return the mark in a file; raise OSError or ValueError if it holds none."""
     if not file.is_file():
         raise ValueError(f"{file} is not a file")
     mark = file.read_text(encoding="ascii").strip()
@@ -231,14 +220,7 @@ def pulumi_home() -> Path:
 
 
 def umask() -> int:
-    """Return the umask of this process; on Linux without changing it for a moment."""
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123 : hot path
-            for line in status:
-                if line.startswith("Umask:"):
-                    return int(line.split()[1], 8)
-    except OSError:
-        pass
+    """Return the umask of this process; files that another thread makes meanwhile are private."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -297,11 +279,7 @@ def _user_home() -> Path:
 
 
 def _temporary_home() -> Path:
-    """Return a private folder in /tmp, for a user without a home.
-
-    Raises:
-        SymphonyError: Another user owns the folder or may write to it.
-    """
+    """Return a private folder in /tmp, for a user without a home; refuse that of another user."""
     folder = TEMPORARY / f"symphony-home-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700)

@@ -1,11 +1,7 @@
 """`symphony env`: prints shell exports for a plain `pulumi`."""
 
-import contextlib
 import os
 import shlex
-import sys
-from io import TextIOWrapper
-from typing import cast
 
 from symphony.cli import arguments, screen
 from symphony.engine import binary, environment, workspace
@@ -22,9 +18,6 @@ def command(as_json: arguments.AsJson = False) -> None:
     if as_json:
         screen.show_json(variables)
         return
-    # The names of folders on PATH may not be UTF-8.
-    with contextlib.suppress(AttributeError, ValueError):
-        cast("TextIOWrapper", sys.stdout).reconfigure(errors="surrogateescape")
     for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
 

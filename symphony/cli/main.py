@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import gc
 import os
 import sys
 import warnings
@@ -21,8 +20,6 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     if arguments is None:
-        # With a large state, garbage collection would otherwise take an eighth of the time.
-        gc.set_threshold(50_000, 20, 20)
         warnings.showwarning = _warn
     # Names may have bytes that cannot be encoded.
     with contextlib.suppress(AttributeError, ValueError):

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self, cast
 
 from symphony import files, paths
@@ -86,9 +85,7 @@ class DigestCache:
                 self._loaded = cast("dict[str, list[str]]", content)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and self._used != self._loaded:
             # Without the cache the next run is slower, nothing else.
             with suppress(OSError):

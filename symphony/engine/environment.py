@@ -104,9 +104,6 @@ def ensure_passphrase() -> Path:
     """Return the file with the generated passphrase of our own store; concurrent callers get the same one."""
     path = paths.home() / "passphrase"
     try:
-        # A loss of power leaves an empty file.
-        if path.exists() and not path.stat().st_size:
-            path.unlink()
         paths.new_file(path, secrets.token_urlsafe(32))
     except OSError as error:
         raise SymphonyError(

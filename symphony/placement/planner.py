@@ -109,12 +109,7 @@ class Placement:
 
 
 class Packing:
-    """The machines of a pool, and the free amounts of each machine.
-
-    Args:
-        allocatable: The amounts that a machine offers to pods.
-        most: The maximum number of machines; None for no limit.
-    """
+    """The machines of a pool, and the free amounts of each; max_machines is None for no limit."""
 
     def __init__(self, allocatable: Amounts, max_machines: int | None) -> None:
         self._allocatable = allocatable

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from symphony.placement import machines
 from symphony.placement.machines import GIB, MIB
 
@@ -124,18 +126,9 @@ class Pool:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Pool:
-        """Return the pool that to_json() converted.
-
-        Raises:
-            KeyError, TypeError, ValueError: The data do not describe a pool.
-        """
-        fields: dict[str, Any] = {name: int(data[name]) for name in ("memory", "gpus", "min")}
-        fields["max"] = None if data["max"] is None else int(data["max"])
-        fields["taints"] = tuple(Taint(**taint) for taint in data["taints"])
-        fields["zones"] = tuple(data["zones"])
-        if (amounts := data.get("allocatable")) is not None:
-            fields["allocatable"] = Amounts(**{kind: int(number) for kind, number in amounts.items()})
-        return cls(**{**data, **fields})
+        """Return the pool that to_json() converted; raise ValueError for other data."""
+        # In a state, every number is a float.
+        return msgspec.convert(data, cls, strict=False)
 
 
 @dataclass(frozen=True)
@@ -163,9 +156,7 @@ _CLUSTER_PODS = SystemPod("kube-dns", Amounts(340, 330 * MIB, pods=6))
 
 
 def allocatable(pool: Pool) -> Amounts:
-    """Return what a node offers to pods; for pools of live nodes, what is left beside their system pods."""
-    if pool.allocatable is not None:
-        return pool.allocatable
+    """Return what a node offers to pods, those of the system included, by Google's formula."""
     part, fixed = _KERNEL
     reserved = _steps(pool.memory / GIB, _MEMORY_STEPS) * GIB + _EVICTION
     memory = pool.memory - int(pool.memory * part) - fixed - int(reserved)
@@ -176,7 +167,7 @@ def allocatable(pool: Pool) -> Amounts:
 
 
 def available(pool: Pool) -> Amounts:
-    """Return what is left for experiments: allocatable less system pods."""
+    """Return what is left for experiments beside the system pods."""
     if pool.allocatable is not None:
         return pool.allocatable
     left = allocatable(pool)
