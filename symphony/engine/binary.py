@@ -41,11 +41,7 @@ def find() -> Engine | None:
 
 
 def require() -> Engine:
-    """Return the engine.
-
-    Raises:
-        SymphonyError: The engine is missing or too old.
-    """
+    """Return the engine; raise SymphonyError if it is missing or too old."""
     engine = find()
     if engine is None:
         raise SymphonyError("the Pulumi engine is not installed", remedy="Run `symphony setup` to install it")
@@ -92,11 +88,6 @@ def check_age(engine: Engine) -> None:
 
 
 def _ask_version(engine: Engine) -> str:
-    """Return the text of `pulumi version`.
-
-    Raises:
-        SymphonyError: The engine does not start, or the text is not a version.
-    """
     env = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     command = [engine.pulumi, "version"]
     try:

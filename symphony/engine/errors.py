@@ -2,10 +2,11 @@
 
 import re
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from symphony import paths
 from symphony.engine.run.events import Diagnostic, Outcome
@@ -86,17 +87,13 @@ class Interrupted(SymphonyError):
     exit_code = 130
 
 
-# Returns the process of a resource by its urn.
-PathOf = Callable[[str], str]
-
-
-def check(outcome: Outcome, path_of: PathOf | None = None) -> None:
-    """Raise the error of a run unless it succeeded."""
+def check(outcome: Outcome, owners: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Raise the error of a run unless it succeeded; owners: the processes of resources, by urn."""
     if outcome.result != "succeeded":
-        raise error_of(outcome, path_of)
+        raise error_of(outcome, owners)
 
 
-def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
+def error_of(outcome: Outcome, owners: Mapping[str, str] = MappingProxyType({})) -> SymphonyError:
     """Return the error of a run that failed or was interrupted."""
     if outcome.result == "interrupted":
         verb = {"preview": "plan", "destroy": "delete"}.get(outcome.verb, outcome.verb)
@@ -108,7 +105,7 @@ def error_of(outcome: Outcome, path_of: PathOf | None = None) -> SymphonyError:
         return _killed(outcome.stack)
     causes = [d for d in errors if not d.message.startswith(_ECHOES)]
     if failures := [d for d in causes if d.urn]:
-        return _resources_error(failures, outcome, path_of or _name)
+        return _resources_error(failures, outcome, owners)
     if causes:
         return _program_error(causes[0].message, outcome)
     if errors:
@@ -132,9 +129,14 @@ def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
     return SymphonyError(what, where=stack)
 
 
-def _resources_error(diagnostics: list[Diagnostic], outcome: Outcome, path_of: PathOf) -> SymphonyError:
+def _resources_error(
+    diagnostics: list[Diagnostic], outcome: Outcome, owners: Mapping[str, str]
+) -> SymphonyError:
     """Return an error with the first failure, and a line for every other one."""
-    errors = [_resource_error(diagnostic, outcome, path_of(diagnostic.urn)) for diagnostic in diagnostics]
+    errors = [
+        _resource_error(diagnostic, outcome, owners.get(diagnostic.urn) or diagnostic.urn.rpartition("::")[2])
+        for diagnostic in diagnostics
+    ]
     # The same cause stops many resources, such as a server that does not answer.
     distinct = list({(error.what, error.where): error for error in errors}.values())
     first, *others = distinct
@@ -162,7 +164,6 @@ def _resource_error(diagnostic: Diagnostic, outcome: Outcome, path: str) -> Symp
 
 
 def _provider_error(trace: Traceback, path: str) -> SymphonyError:
-    """Return the error of a dynamic provider."""
     if trace.is_ours:
         kind = UserError if trace.name.endswith("UserError") else SymphonyError
         return kind(trace.text.rstrip("."), where=path)
@@ -216,7 +217,6 @@ def _killed(stack: str) -> UserError:
 
 
 def _known(text: str, stack: str, project: str) -> SymphonyError | None:
-    """Return the error of a known failure, which has a remedy."""
     if "incorrect passphrase" in text or "message authentication failed" in text:
         return UserError(
             f"this passphrase does not decrypt the secrets of {stack}",
@@ -312,7 +312,6 @@ def _damaged(stack: str, project: str) -> SymphonyError:
 
 
 def _engine_bug(text: str, stack: str) -> SymphonyError:
-    """Return the reason in a bug report of the engine."""
     match = re.search(r"^(?:Error|Panic):\s+(.+)", text, re.MULTILINE)
     reason = match[1].strip() if match else _first_line(text)
     if "snapshot integrity" in text:
@@ -326,10 +325,6 @@ def _engine_bug(text: str, stack: str) -> SymphonyError:
         where=stack,
         remedy="Run the command again; `symphony doctor` shows the version of Pulumi",
     )
-
-
-def _name(urn: str) -> str:
-    return urn.rpartition("::")[2]
 
 
 def _first_line(text: str) -> str:

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import inspect
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -83,8 +82,3 @@ def _location(file: str, line: int) -> Location:
 def part_key(setting: str, part: object) -> str:
     """Return the key for the line of a part of a setting: `env PATH`, `tolerations 0`."""
     return f"{setting} {part if isinstance(part, (str, int)) else type(part).__name__}"
-
-
-def line_of(setting: str, lines: Mapping[str, Location], default: Location) -> Location:
-    """Return the line that set `env PATH`, else the line that set `env`, else the default."""
-    return lines.get(setting) or lines.get(setting.partition(" ")[0], default)

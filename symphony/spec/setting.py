@@ -165,11 +165,7 @@ def duration(value: Any, setting: str) -> float | None:
 
 
 def seconds(duration: str) -> float:
-    """Return the seconds of `90s`, `5m`, `1h30m` or `2d`.
-
-    Raises:
-        UserError: The text is not a duration.
-    """
+    """Return the seconds of `90s`, `5m`, `1h30m` or `2d`; raise UserError for other text."""
     parts = _DURATION.findall(duration)
     if not parts or "".join(number + unit for number, unit in parts) != duration:
         if duration.replace(".", "", 1).isdecimal():

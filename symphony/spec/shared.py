@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, Protocol, TypedDict
 
-from symphony.spec.location import NOWHERE, Location, line_of
+from symphony.spec.location import NOWHERE, Location
 from symphony.spec.order import Dependencies, Dependency, dependencies
 from symphony.spec.pod import Mount, Place, PodSettings, RestartPolicy, Toleration
 from symphony.spec.setting import (
@@ -162,7 +162,7 @@ class Declared:
 
     def at(self, setting: str) -> Location:
         """Return the line that set a setting or a part of it (`env PATH`), else the declaration's line."""
-        return line_of(setting, self.lines, self.where)
+        return self.lines.get(setting) or self.lines.get(setting.partition(" ")[0], self.where)
 
 
 def _secret(value: Any, setting: str) -> Any:

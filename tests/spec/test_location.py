@@ -6,7 +6,8 @@ from pathlib import Path
 
 from symphony import Experiment
 from symphony.plan.problems import Problem
-from symphony.spec.location import NOWHERE, Location, caller, line_of, part_key
+from symphony.spec.location import NOWHERE, Location, caller, part_key
+from symphony.spec.shared import Declared
 
 
 def number_of(text: str) -> int:
@@ -67,10 +68,10 @@ def test_files_are_absolute_and_shown_relative(tmp_path, monkeypatch):
 
 def test_line_of_a_part_of_a_setting_falls_back_to_the_setting():
     first, second, declared = Location("a", 1), Location("a", 2), Location("a", 0)
-    lines = {"env": second, "env PATH": first}
-    assert line_of("env PATH", lines, declared) == first
-    assert line_of("env HOME", lines, declared) == second
-    assert line_of("args", lines, declared) == declared
+    spec = Declared("a", where=declared, lines={"env": second, "env PATH": first})
+    assert spec.at("env PATH") == first
+    assert spec.at("env HOME") == second
+    assert spec.at("args") == declared
     assert part_key("env", ["x"]) == "env list"
 
 

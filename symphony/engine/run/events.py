@@ -72,9 +72,6 @@ class Summary:
     """The number of resources by operation, at the end of a run."""
 
     changes: Mapping[str, int] = field(default_factory=lambda: {})
-    seconds: float = 0.0
-    preview: bool = False
-    result: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +155,7 @@ class Reader:
         if body := raw.get("diagnosticEvent"):
             return _diagnostic(body)
         if body := raw.get("summaryEvent"):
-            return _summary(body)
+            return Summary(body.get("resourceChanges") or {})
         return None
 
     def _seconds(self, urn: str, now: float) -> float:
@@ -191,13 +188,4 @@ def _diagnostic(raw: dict[str, Any]) -> Diagnostic | Report | None:
         message=str(raw.get("message", "")),
         urn=str(raw.get("urn", "")),
         ephemeral=bool(raw.get("ephemeral")),
-    )
-
-
-def _summary(raw: dict[str, Any]) -> Summary:
-    return Summary(
-        changes=cast("dict[str, int]", raw.get("resourceChanges") or {}),
-        seconds=float(raw.get("durationSeconds") or 0),
-        preview=bool(raw.get("isPreview")),
-        result=str(raw.get("result") or ""),
     )

@@ -82,11 +82,7 @@ def is_possible() -> bool:
 
 
 def enter() -> None:
-    """Enter a network with nothing but a loopback.
-
-    Raises:
-        OSError: This machine does not allow it.
-    """
+    """Enter a network with nothing but a loopback; raise OSError if this machine does not allow it."""
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
     # Root needs no user namespace, which would hide the processes outside.

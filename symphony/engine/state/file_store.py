@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,7 +55,6 @@ class Resource:
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
     created_at: str
-    custom: bool = False
 
     @property
     def name(self) -> str:
@@ -63,7 +63,9 @@ class Resource:
     @property
     def created(self) -> float | None:
         """Return when the engine first made the resource, in seconds since 1970."""
-        return _epoch(self.created_at)
+        with suppress(ValueError):
+            return datetime.fromisoformat(self.created_at).timestamp()
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +81,6 @@ class StackState:
     resources: tuple[Resource, ...]
     pending: tuple[str, ...]
     begun: tuple[Resource, ...] = ()
-
-    def outputs(self) -> Mapping[str, Any]:
-        """Return the outputs of the stack itself."""
-        root = next((r for r in self.resources if r.type == "pulumi:pulumi:Stack"), None)
-        return root.outputs if root else {}
 
 
 def is_full() -> bool:
@@ -301,17 +298,7 @@ def _resource(raw: dict[str, Any]) -> Resource:
         inputs=raw.get("inputs") or {},
         outputs=raw.get("outputs") or {},
         created_at=str(raw.get("created") or ""),
-        custom=bool(raw.get("custom")),
     )
-
-
-def _epoch(text: str) -> float | None:
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
 
 
 def _decompress(data: bytes) -> bytes:

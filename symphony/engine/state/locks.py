@@ -8,6 +8,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,9 @@ def locked_error(stack: str, lock: Lock) -> StackLocked:
 
 
 def read(project: str, stack: str) -> list[Lock]:
-    """Return the locks of a stack."""
+    """Return the locks of a stack in a file store."""
+    if not file_store.is_files():
+        return []
     try:
         files = sorted(_folder(project, stack).glob("*.json"))
     except OSError:
@@ -175,9 +178,6 @@ def _read(file: Path) -> Lock | None:
             remedy="Take ownership of that file (chown)",
         ) from error
     try:
-        # Most stacks have no lock.
-        from datetime import datetime
-
         lock: dict[str, Any] = json.loads(text)
         since = datetime.fromisoformat(lock["timestamp"]).timestamp()
         return Lock(file, int(lock["pid"]), str(lock["username"]), str(lock["hostname"]), since)

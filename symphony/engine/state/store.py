@@ -24,7 +24,7 @@ def names() -> list[StackName]:
     if file_store.is_files():
         return file_store.names()
     command = ["stack", "ls", "--all", "--json", "--fully-qualify-stack-names"]
-    return sorted(_name(str(row["name"])) for row in _json_of(command))
+    return sorted(workspace.stack_name(str(row["name"]), None) for row in _json_of(command))
 
 
 def exists(name: StackName) -> bool:
@@ -96,7 +96,6 @@ def _prune(folder: Path) -> None:
 
 
 def _json_of(command: list[str], name: StackName | None = None) -> Any:
-    """Return the JSON that a command of the engine prints."""
     # Any project will do; without one, the command line may refuse a full name.
     done = workspace.pulumi(workspace.hidden(workspace.DEFAULT_PROJECT, "none"), command)
     if name is not None and "no stack named" in done.stderr:
@@ -110,8 +109,3 @@ def _json_of(command: list[str], name: StackName | None = None) -> Any:
 
         stack, project = (name.stack, name.project) if name else (paths.store_url(), "")
         raise errors.from_text(done.stderr or str(error), stack=stack, project=project) from error
-
-
-def _name(text: str) -> StackName:
-    *above, stack = text.split("/")
-    return StackName(above[-1] if above else "", stack, above[0] if len(above) > 1 else "organization")

@@ -27,8 +27,8 @@ def test_events_and_state_over_the_life_of_a_stack(run: Runner, tiny: Workspace)
     assert made.outcome.summary.changes == {"create": 4}
     ops = {event.step.name: event.step.op for event in made.of(Finished)}
     assert ops == {"tiny-dev": "create", "box": "create", "one": "create", "two": "create"}
-    assert {r.name for r in file_store.read(NAME).resources if r.custom} >= {"one", "two"}
-    assert file_store.read(NAME).outputs() == {"answer": 42}
+    assert {r.name for r in file_store.read(NAME).resources if r.id} >= {"one", "two"}
+    assert file_store.read(NAME).resources[0].outputs == {"answer": 42}
 
     same = run("up")
     assert same.outcome.summary is not None
@@ -68,9 +68,9 @@ def test_a_run_has_durations_and_program_output_and_writes_nothing_to_stderr(run
 def test_a_failed_resource_keeps_the_others(run: Runner) -> None:
     failed = run("up", program="Thing('good'); Thing('bad', fail='no such thing')")
     assert [event.step.name for event in failed.of(Failed)] == ["bad"]
-    assert [
-        r.name for r in file_store.read(NAME).resources if r.custom and not r.type.startswith("pulumi:")
-    ] == ["good"]
+    assert [r.name for r in file_store.read(NAME).resources if r.id and not r.type.startswith("pulumi:")] == [
+        "good"
+    ]
     error = errors.error_of(failed.outcome)
     assert (error.what, error.where) == ("the resource's provider failed: RuntimeError: no such thing", "bad")
     again = run("up", program="Thing('good'); Thing('bad')")

@@ -29,7 +29,7 @@ def test_state_read_through_the_engine_equals_the_files(run: Runner, request: py
     request.getfixturevalue("read_through_engine")
     assert store.names() == names == [NAME]
     assert store.read(NAME).resources == state.resources
-    assert store.read(NAME).outputs() == {"answer": 42}
+    assert store.read(NAME).resources[0].outputs == {"answer": 42}
     with pytest.raises(KeyError):
         store.read(file_store.StackName("tiny", "other"))
 

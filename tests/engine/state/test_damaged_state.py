@@ -94,7 +94,7 @@ def test_pipes_or_folders_in_place_of_state_files_do_not_block_and_are_replaced(
         assert stacks.current() == ""
         stacks.set_current(NAME)
         assert runs.read(NAME, 1).missing
-        assert runs.plan(NAME, 1) == {}
+        assert runs.plan_file(NAME, 1) == {}
     assert layout.read_bytes() == b"version: 1\n"
     assert not note.exists()
     assert stacks.current() == str(NAME)

@@ -56,9 +56,9 @@ def test_read_resources_and_pending_operations(ending: str) -> None:
     write(gzip.compress(data) if ending == ".json.gz" else data, ending=ending)
     state = file_store.read(NAME)
     assert state.name == NAME
-    assert state.outputs() == {"answer": 42}
-    agent = state.resources[1]
-    assert (agent.name, agent.id, agent.parent, agent.custom) == ("agent-0", "%4", ROOT, True)
+    root, agent, *_ = state.resources
+    assert root.outputs == {"answer": 42}
+    assert (agent.name, agent.id, agent.parent) == ("agent-0", "%4", ROOT)
     assert agent.created == pytest.approx(1795252200.123456)
     assert len(state.resources) == 2, "what is on its way out is not there twice"
     assert state.pending == ("urn:x::agent-1",)
