@@ -91,7 +91,7 @@ def process_wide() -> str:
     with (
         mock.patch.object(process.arguments, "experiment"),
         mock.patch.object(process, "processes", return_value=[row.status for row in rows]),
-        mock.patch("symphony.operations.process.usage_of", return_value=used),
+        mock.patch("symphony.cli.process.usage_of", return_value=used),
     ):
         return _printed("process", lambda: process.command(output=process.Output.WIDE), 114)
 

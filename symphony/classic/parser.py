@@ -315,11 +315,7 @@ class SymphonyParser:
         return self._interactive_find(matches, process, "process")
 
     def _interactive_find(self, matches: Sequence[Any], name: str, kind: str = "name") -> Any:
-        """Return the only match for a name.
-
-        Raises:
-            UserError: There is no match, or there are several.
-        """
+        """Return the only match for a name, or raise UserError."""
         if len(matches) == 1:
             return matches[0]
         if not matches:
@@ -350,6 +346,5 @@ def _with_username(words: Sequence[str]) -> list[str]:
 
 
 def _show_error(error: SymphonyError) -> int:
-    """Show an error in its own lines and return its exit code."""
     screen.show_error(error.line, error.details)
     return error.exit_code

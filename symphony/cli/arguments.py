@@ -1,5 +1,6 @@
 """Arguments that commands share: types, shell completion, and the experiments and processes they name."""
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -29,46 +30,32 @@ def complete_programs(incomplete: str) -> list[str]:
     return _offered(incomplete, selected_stack.names_here)
 
 
-def complete_process(context: typer.Context, incomplete: str) -> list[str]:
-    """Return completions for `[EXPERIMENT] PROCESS`."""
-    return _after_experiment(context, incomplete, lambda stack: stack.processes, most=2)
+def _completer(
+    names: Callable[[stacks.Stack], Iterable[str]], most: float = math.inf
+) -> Callable[[typer.Context, str], list[str]]:
+    """Return a function that completes the next word: an experiment, or a name in an experiment.
 
-
-def complete_processes(context: typer.Context, incomplete: str) -> list[str]:
-    """Return completions for `[EXPERIMENT] [PROCESS]...`."""
-    return _after_experiment(context, incomplete, lambda stack: [*stack.processes, *_groups(stack)])
-
-
-def complete_service(context: typer.Context, incomplete: str) -> list[str]:
-    """Return completions for `[EXPERIMENT] [SERVICE]`."""
-    return _after_experiment(context, incomplete, stacks.addresses, most=2)
-
-
-def complete_copy(context: typer.Context, incomplete: str) -> list[str]:
-    """Return `PROCESS:` for SOURCE and TARGET of `[EXPERIMENT] SOURCE TARGET`; the shell adds files."""
-    return _after_experiment(
-        context, incomplete, lambda stack: [f"{path}:" for path in stack.processes], most=3
-    )
-
-
-def _after_experiment(
-    context: typer.Context,
-    incomplete: str,
-    names: Callable[[stacks.Stack], Iterable[str]],
-    most: int | None = None,
-) -> list[str]:
-    """Return completions for the next word: an experiment, or a name in an experiment.
-
-    names: returns the names in an experiment. most: the number of words that the command takes, if limited.
+    names: returns the names in an experiment. most: the number of words that the command takes.
     """
-    words: list[str] = list(context.params.get("words") or ())
-    if context.obj is not None or (most is not None and len(words) >= most):
-        return []
-    unnamed = _offered(incomplete, lambda: names(stacks.find(None)))
-    if not words:
-        return list(dict.fromkeys([*complete_experiments(incomplete), *unnamed]))
-    offered = _offered(incomplete, lambda: names(stacks.find(words[0]))) or unnamed
-    return [name for name in offered if name not in words]
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        words: list[str] = list(context.params.get("words") or ())
+        if context.obj is not None or len(words) >= most:
+            return []
+        unnamed = _offered(incomplete, lambda: names(stacks.find(None)))
+        if not words:
+            return list(dict.fromkeys([*complete_experiments(incomplete), *unnamed]))
+        offered = _offered(incomplete, lambda: names(stacks.find(words[0]))) or unnamed
+        return [name for name in offered if name not in words]
+
+    return complete
+
+
+complete_process = _completer(lambda stack: stack.processes, most=2)
+complete_processes = _completer(lambda stack: [*stack.processes, *_groups(stack)])
+complete_service = _completer(stacks.addresses, most=2)
+# `PROCESS:` for SOURCE and TARGET; the shell adds files.
+complete_copy = _completer(lambda stack: [f"{path}:" for path in stack.processes], most=3)
 
 
 def _offered(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:

@@ -86,12 +86,7 @@ COMMANDS = (
         ("use", "select"),
     ),
     Row("gpus", "List the GPUs of this machine and the processes that hold them.", (), ("gpu", "nvidia-smi")),
-    Row(
-        "images",
-        "List images built by symphony; `clean` removes unused ones.",
-        (),
-        ("image",),
-    ),
+    Row("images", "List images built by symphony; `clean` removes unused ones.", (), ("image",)),
     Row("setup", "Install missing prerequisites.", (), ("install",)),
     Row("doctor", "Check prerequisites and show how to install them.", (), ("check",)),
     Row("config", "List the settings of a stack.", (), ("settings",)),

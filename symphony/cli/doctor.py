@@ -64,13 +64,13 @@ def _engine() -> Finding:
     engine = binary.find()
     if engine is None:
         return Finding("pulumi", False, get=_SETUP)
-    return guarded("pulumi", _SETUP, lambda: _engine_at(engine))
 
+    def find() -> Finding:
+        binary.check_age(engine)
+        version = ".".join(map(str, binary.version(engine)))
+        return Finding("pulumi", True, version, f"{engine.pulumi} ({engine.source})")
 
-def _engine_at(engine: binary.Engine) -> Finding:
-    binary.check_age(engine)
-    version = ".".join(map(str, binary.version(engine)))
-    return Finding("pulumi", True, version, f"{engine.pulumi} ({engine.source})")
+    return guarded("pulumi", _SETUP, find)
 
 
 def _state() -> Finding:

@@ -143,7 +143,6 @@ def _row(change: Change, process: dict[str, Any] | None, ports: dict[str, int]) 
 
 
 def _at(service: str, port: int) -> str:
-    """Return a service with its port, if that is known before the start."""
     return f"{service}:{port}" if port else service
 
 

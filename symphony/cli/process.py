@@ -10,7 +10,16 @@ import typer
 
 from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen
-from symphony.operations.process import BAD, is_well, processes, state
+from symphony.operations.process import (
+    BAD,
+    is_well,
+    percent,
+    processes,
+    size,
+    state,
+    usage_columns,
+    usage_of,
+)
 from symphony.operations.stacks import Stack
 
 HEAD = ("group", "name", "ready", "restarts", "node", "state")
@@ -57,13 +66,9 @@ def style_of(statuses: Sequence[ProcessStatus]) -> str:
 
 
 def _show_wide(stack: Stack, statuses: Sequence[ProcessStatus], *, as_json: bool) -> None:
-    # Imported here: only `-o wide` measures.
-    from symphony.operations.process import percent, size, usage_of
-    from symphony.operations.process import usage_columns as columns
-
     used = usage_of(stack, statuses)
     if as_json:
-        screen.show_json([{**_json(status), **columns(used[status.path])} for status in statuses])
+        screen.show_json([{**_json(status), **usage_columns(used[status.path])} for status in statuses])
         return
     rows = [
         (
@@ -97,7 +102,6 @@ def _start(status: ProcessStatus) -> tuple[object, ...]:
 
 
 def _moment(status: ProcessStatus) -> str:
-    """Return when a running process was started, as text."""
     if status.state != "running" or status.since is None:
         return "-"
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.since))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from symphony.cli import screen
@@ -78,9 +77,7 @@ class Board:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def show(self, event: UpEvent, show_plan: Callable[[Planned], None] | None) -> None:
@@ -144,7 +141,6 @@ class Board:
             screen.tell(text)
 
     def _print_above(self, show: Callable[[], None]) -> None:
-        """Print something above the rows."""
         if self._quiet:
             return
         if self._live is not None:

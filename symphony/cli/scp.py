@@ -50,7 +50,6 @@ def command(
 
 @contextmanager
 def _progress() -> Generator[OnBytes]:
-    """Show the progress of the copy on a terminal."""
     if not screen.is_terminal():
         yield lambda _: None
         return

@@ -30,11 +30,7 @@ def command(as_json: arguments.AsJson = False) -> None:
 
 
 def install(prerequisites: Prerequisites, report: setup.Report) -> list[Finding]:
-    """Install the prerequisites of a backend, and return them.
-
-    Raises:
-        SymphonyError: A prerequisite is missing that symphony cannot install.
-    """
+    """Install the prerequisites of a backend and return them; raise SymphonyError if symphony cannot."""
     for finding in _needed(prerequisites):
         if not finding.there and not finding.version and finding.package:
             setup.debian_package(finding.package, report)

@@ -1,7 +1,6 @@
 """The headline and the table cells of `symphony top`."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from symphony.operations.graph import folded_name
 from symphony.operations.process import BAD, ago, is_well, percent, size
@@ -65,11 +64,7 @@ def edge_cells(edge: Edge) -> tuple[str, ...]:
 
 def _folded(paths: Sequence[str]) -> str:
     """Return the processes that connect to a service in short: `agents/0..3, judge`."""
-    groups: dict[Any, list[str]] = {}
+    alike: dict[str, list[str]] = {}
     for path in paths:
-        group, _, name = path.rpartition("/")
-        groups.setdefault((group, name.rstrip("0123456789")), []).append(path)
-    return ", ".join(
-        "/".join(filter(None, (group, folded_name([path.rpartition("/")[2] for path in members]))))
-        for (group, _), members in groups.items()
-    )
+        alike.setdefault(path.rstrip("0123456789"), []).append(path)
+    return ", ".join(map(folded_name, alike.values()))

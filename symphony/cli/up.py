@@ -112,7 +112,6 @@ def command(
 
 
 def _selected(stack: str | None, config: Sequence[str] | None) -> selected_stack.SelectedStack:
-    """Return the stack with the settings of `-c`."""
     selected = selected_stack.select(stack, config)
     if sweep.read(selected.name) is not None:
         name = selected.name.stack
@@ -145,10 +144,7 @@ def _run(
     as_json: bool = False,
     later: bool = False,
 ) -> tuple[Planned | None, int, dict[str, Any]]:
-    """Return the plan that was carried out, the exit code, and the JSON of the end.
-
-    later: Print the JSON later, when the experiment has completed.
-    """
+    """Return the plan that was carried out, the exit code, and the JSON of the end; `later` keeps it back."""
     planned: Planned | None = None
     with Board(quiet=as_json) as board:
         output.to(output_writer(board, quiet=as_json))
@@ -166,17 +162,14 @@ def _run(
                         screen.show_json(facts)
                     return planned, int(bool(event.troubled)), facts
                 case ResourcesEnded():
-                    screen.show_json(event) if as_json else print(_resources_ended(event))
+                    resources = count(event.resources, "resource")
+                    use = f"experiments use it with `symphony:cluster: {event.stack}`"
+                    text = f"{event.stack} is up: {resources}, in {event.seconds:.1f} s; {use}."
+                    screen.show_json(event) if as_json else print(screen.clean(text))
                     return planned, 0, {}
                 case _:
                     pass
     return planned, 1, {}
-
-
-def _resources_ended(event: ResourcesEnded) -> str:
-    resources = count(event.resources, "resource")
-    use = f"experiments use it with `symphony:cluster: {event.stack}`"
-    return screen.clean(f"{event.stack} is up: {resources}, in {event.seconds:.1f} s; {use}.")
 
 
 def output_writer(board: Board, *, quiet: bool) -> Callable[[str], None]:
@@ -297,7 +290,6 @@ class _Failures:
 
 
 def _show_line(planned: Planned) -> None:
-    """Print the plan on a single line."""
     parts = [
         f"{'build' if image.needs_build else 'use'} image {image.name} ({'; '.join(image.reasons)})"
         for image in planned.images

@@ -196,7 +196,6 @@ class Builder(Generic[AnySpec]):
         return self._launched.physical_name
 
     def _options_under(self, parent: pulumi.Resource) -> pulumi.ResourceOptions:
-        """Return the user's resource options with the parent added."""
         under = pulumi.ResourceOptions(parent=parent)
         return under if self._options is None else pulumi.ResourceOptions.merge(self._options, under)
 
@@ -442,7 +441,6 @@ class MemberBuilder(Builder[MemberSpec]):
         self._add_to_pod("labels", {**self._convert("labels", labels, PodSettings), **more})
 
     def _add_to_pod(self, setting: str, entries: Any) -> None:
-        """Add entries to a mapping among the pod's settings."""
         added = self._convert(setting, entries, PodSettings)
         merged = {**getattr(self._spec.pod, setting), **added}
         self._set(setting, added, pod=dataclasses.replace(self._spec.pod, **{setting: merged}))

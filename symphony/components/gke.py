@@ -295,7 +295,6 @@ class GkeCluster(pulumi.ComponentResource):
         self.register_outputs({**outputs, "location": self.location, "project": self.project})
 
     def _add(self, kind: Any, suffix: str, *, options: Mapping[str, Any] | None = None, **inputs: Any) -> Any:
-        """Register a resource of the cluster, in its project."""
         opts = pulumi.ResourceOptions(parent=self, **(options or {}))
         return kind(f"{self.name}{suffix}", project=self.project, opts=opts, **inputs)
 
@@ -310,7 +309,6 @@ class GkeCluster(pulumi.ComponentResource):
         )
 
     def _account(self, gcp: Any, registry: Any) -> tuple[pulumi_gcp.serviceaccount.Account, list[Any]]:
-        """Register the service account of the machines, with its roles."""
         account = self._add(
             gcp.serviceaccount.Account,
             "-nodes",

@@ -85,8 +85,6 @@ class Images:
 
 
 def _with_names(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> ExperimentSpec:
-    """Return the experiment with names in place of image specs."""
-
     def with_name(owner: Any) -> Any:
         image = owner.image
         return dataclasses.replace(owner, image=names[image]) if isinstance(image, ImageSpec) else owner

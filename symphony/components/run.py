@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,7 +52,6 @@ class ProgramRun:
     context: Context
     experiments: list[DeclaredExperiment] = field(default_factory=list["DeclaredExperiment"])
     launched: list[DeclaredExperiment] = field(default_factory=list["DeclaredExperiment"])
-    built: Images | None = None
 
     @property
     def expander(self) -> Expander:
@@ -67,10 +67,9 @@ class ProgramRun:
                     ' Use "with Experiment(...) as experiment:", or call its launch().'
                 )
 
-    @property
+    @cached_property
     def images(self) -> Images:
-        self.built = self.built or Images(self.context)
-        return self.built
+        return Images(self.context)
 
 
 def program_name() -> str:

@@ -102,7 +102,6 @@ def _await(output: pulumi.Output[Any]) -> _Resolved:
 
 
 def _secret(value: Any, stack_secrets: frozenset[str]) -> Secret:
-    """Return the Secret for a file, an Output or a secret setting."""
     if isinstance(value, pulumi.Output):
         return _secret_of_output(cast("pulumi.Output[Any]", value))
     if isinstance(value, Secret):

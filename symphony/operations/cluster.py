@@ -97,11 +97,7 @@ def _users(cluster: stacks.Stack) -> Iterator[stacks.Stack]:
 
 
 def with_kubeconfig(config: Mapping[str, Any], project: workspace.Workspace) -> Mapping[str, Any]:
-    """Return the settings of an experiment with the kubeconfig of the cluster that they name.
-
-    Raises:
-        UserError: There is no such stack, or it has no cluster yet.
-    """
+    """Return the settings of an experiment with the kubeconfig of its cluster, which must be up."""
     cluster = config.get("symphony:cluster")
     if not isinstance(cluster, str) or config.get("kubernetes:kubeconfig"):
         return config

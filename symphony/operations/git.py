@@ -73,11 +73,7 @@ def export(folder: Path, commit: str, to: Path) -> None:
 
 
 def apply(diff: Path, folder: Path, to: Path) -> None:
-    """Apply the diff that `state` returned for a folder to a copy of that folder.
-
-    Raises:
-        subprocess.SubprocessError: The diff does not apply.
-    """
+    """Apply the diff that `state` returned for a folder to a copy of that folder."""
     depth = 1 + prefix(folder).count("/")
     # In a repository around the copy, git would skip the files.
     _git(to, "apply", f"-p{depth}", "--whitespace=nowarn", str(diff), GIT_CEILING_DIRECTORIES=str(to.parent))

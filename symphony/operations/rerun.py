@@ -60,7 +60,6 @@ def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Dif
 
 
 def _not_kept(target: SelectedStack, run: runs.Run) -> UserError:
-    """Return the error for a run whose code is neither kept nor in git."""
     reasons = [line.partition("code: ")[2] for line in run.missing]
     reason = "it was removed" if run.code else next(filter(None, reasons), "; ".join(run.missing))
     remedy = f"Choose another run of `symphony history {target.name.stack}`"
@@ -83,7 +82,7 @@ def _differences(
     target: SelectedStack, run: runs.Run, code: Path, images: Mapping[str, str]
 ) -> Iterator[Difference]:
     """Yield the differences from a run: files that were not kept, secret settings, images."""
-    plan = runs.plan(target.name, run.number)
+    plan = runs.plan_file(target.name, run.number).get("plan", {})
     processes: Sequence[Mapping[str, Any]] = plan.get("processes", ())
     changed: dict[Difference, list[str]] = defaultdict(list)
     if not run.keeps_code:

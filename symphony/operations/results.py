@@ -74,7 +74,6 @@ def _reports(name: StackName, run: runs.Run) -> Iterator[Report]:
 
 
 def _lines(log: Path, since: float) -> Iterator[tuple[float, bytes]]:
-    """Yield the lines with results, and when they were printed."""
     rest = b""
     for part in reader.read(log, since=since):
         complete, _, rest = (rest + part.data).rpartition(b"\n")
@@ -185,15 +184,8 @@ def plot(rows: Sequence[Row], name: str, file: Path) -> None:
         ) from None
     figure = figures.Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
-    curves = [
-        (row, points)
-        for row in rows
-        if (
-            points := [
-                report.values for report in row.reports if _number(report.values.get(name)) is not None
-            ]
-        )
-    ]
+    points_of = [[r.values for r in row.reports if _number(r.values.get(name)) is not None] for row in rows]
+    curves = [(row, points) for row, points in zip(rows, points_of, strict=True) if points]
     labels = _curve_labels([row for row, _ in curves])
     has_steps = any("step" in report.values for row in rows for report in row.reports)
     for (_, points), label in zip(curves, labels, strict=True):

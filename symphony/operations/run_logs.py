@@ -65,7 +65,6 @@ def _changes(name: StackName, number: int) -> dict[str, str]:
 
 
 def _next_run(name: StackName, number: int) -> int | None:
-    """Return the number of the next run."""
     # `results` asks for each run; to list all runs each time would take minutes with thousands.
     if (runs.folder_of(name) / str(number + 1)).is_dir():
         return number + 1
@@ -145,11 +144,7 @@ def matching(lines: Iterable[LogLine], pattern: str, context: int = 0) -> Iterat
 
 
 def number_of(word: str) -> int | None:
-    """Return the number of `--run 6`, or None for `--run all`.
-
-    Raises:
-        UserError: It is neither.
-    """
+    """Return the number of `--run 6`, or None for `--run all`; raise UserError for anything else."""
     if word == "all":
         return None
     if not word.isdecimal():

@@ -165,11 +165,7 @@ _record = msgspec.json.Decoder(Run)
 
 
 def read(name: StackName, number: int) -> Run:
-    """Return the record of a run; if it is damaged, the record says so.
-
-    Raises:
-        UserError: There is no such run.
-    """
+    """Return the record of a run, which says if it is damaged; raise UserError if there is no such run."""
     return _read(name, number, str(folder_of(name) / str(number)))
 
 
@@ -193,11 +189,6 @@ def _read(name: StackName, number: int, place: str) -> Run:
         state="unknown",
         missing=[missing],
     )
-
-
-def plan(name: StackName, number: int) -> Mapping[str, Any]:
-    """Return the plan of a run; empty if it is not kept."""
-    return plan_file(name, number).get("plan", {})
 
 
 def plan_file(name: StackName, number: int) -> Mapping[str, Any]:

@@ -207,7 +207,6 @@ def is_trial(name: StackName) -> bool:
 
 
 def _is_of_sweep(name: StackName) -> bool:
-    """Return whether a stack is a sweep or a trial of a sweep."""
     return is_trial(name) or (sweeps_folder(name.project) / name.stack).is_dir()
 
 

@@ -132,11 +132,7 @@ def folder_of(name: StackName) -> Path:
 
 
 def read(name: StackName) -> Sweep | None:
-    """Return a sweep, or None if there is none of this name.
-
-    Raises:
-        SymphonyError: Its record is damaged.
-    """
+    """Return a sweep, or None if there is none of this name; raise SymphonyError for a damaged record."""
     file = folder_of(name) / _RECORD
     try:
         return msgspec.json.decode(files.read_source(file), type=Sweep)
@@ -396,7 +392,6 @@ def begin(sweep: Sweep, *, retry: bool) -> SelectedStack:
 
 
 def _variables() -> list[str]:
-    """Return the variables of this command that the runner inherits."""
     from symphony_tmux.processes.environment import RESERVED
 
     names = {name for name in os.environ if name.isidentifier() and name.isascii()}

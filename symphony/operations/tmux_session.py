@@ -33,11 +33,7 @@ class Session(libtmux.Session):
 
 
 def session(stack: stacks.Stack) -> Session:
-    """Return the session of an experiment.
-
-    Raises:
-        UserError: It does not run in tmux on this machine.
-    """
+    """Return the session of an experiment; raise UserError if it does not run in tmux on this machine."""
     facts = next(iter(stack.processes.values()), None)
     if facts is None:
         raise stack.not_up()

@@ -155,7 +155,6 @@ def _workers_of(inputs: Inputs) -> str | None:
 def _differences(
     path: str, components: Components, ignored: frozenset[str], code_sets: CodeSets
 ) -> list[str]:
-    """Return the changes in the settings of a process, its group and the experiment."""
     component = components.processes[path]
     if not component.old:
         return []

@@ -1,5 +1,6 @@
 """Naming rules: alphabets, lengths, mapping to valid names, near matches, quoting."""
 
+import difflib
 import re
 from collections.abc import Iterable, Sequence
 
@@ -123,8 +124,6 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
 
 def near(name: str, known: Iterable[str]) -> list[str]:
     """Return at most three known names similar to a mistyped name, the best match first."""
-    import difflib
-
     return difflib.get_close_matches(name, list(known))
 
 

@@ -294,7 +294,6 @@ def _requests_and_limits(process: ProcessSpec, claimed: Amounts) -> tuple[Resour
 
 
 def _on_pool(settings: PodSettings, choice: Choice) -> PodSettings:
-    """Return the settings of a pod with the labels and tolerations of its pool."""
     return dataclasses.replace(
         settings,
         node_selector={**choice.pool.selects, **settings.node_selector},

@@ -265,5 +265,4 @@ def _inputs(value: Any) -> dict[str, Any]:
 
 
 def _command(process: PlannedProcess) -> str:
-    """Return the command of a process for display."""
     return "; ".join(process.cmds) or " ".join((*process.command, *process.args)) or str(process.image or "")

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import printable
 from symphony.spec.location import NOWHERE, Location
@@ -94,9 +96,6 @@ def count(number: int, noun: str, plural: str = "") -> str:
 def error_report(error: SymphonyError) -> dict[str, Any]:
     """Return an error as plain values for the symphony command; the engine passes on only its text."""
     if isinstance(error, PlanError):
-        # Commands that only read do not need it.
-        import msgspec
-
         return {"experiment": error.experiment, "problems": msgspec.to_builtins(error.problems)}
     parts = {"what": error.what, "where": error.where, "remedy": error.remedy}
     return {"error": {**parts, "is_users": isinstance(error, UserError)}}
@@ -105,8 +104,6 @@ def error_report(error: SymphonyError) -> dict[str, Any]:
 def error_in(report: Mapping[str, Any]) -> SymphonyError | None:
     """Return the error in an error_report(); None for any other report."""
     if "problems" in report:
-        import msgspec
-
         return PlanError(report["experiment"], msgspec.convert(report["problems"], list[Problem]))
     if (parts := report.get("error")) is None:
         return None
