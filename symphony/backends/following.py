@@ -1,17 +1,22 @@
 """Follows processes whose logs are local files: their states while an `up` waits, and their output."""
 
+import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any
 
 from symphony.backends.observe import Link, LogLine, ProcessStatus, Recorded
 from symphony.errors import SymphonyError
+from symphony.plan.names import printable
 
 _POLL_SECONDS = 0.2
 # Seconds until a supervisor has noticed the changes of a run.
 _SETTLED = 3.0
 # Seconds that an `up` waits for a service without a probe, which may listen much later, or by UDP.
 _UNPROBED = 3.0
+_WIDEST = 120
 Statuses = Callable[[Sequence[Recorded]], Sequence[Sequence[ProcessStatus] | SymphonyError]]
 Progress = Callable[[Sequence[ProcessStatus]], bool]
 
@@ -90,11 +95,11 @@ def _path(wait: str) -> str:
 def logs(
     recorded: Recorded,
     paths: Sequence[str],
-    statuses: Statuses,
     *,
-    follow: bool,
-    since: float | None,
-    tail: int | None,
+    statuses: Statuses,
+    follow: bool = False,
+    since: float | None = None,
+    tail: int | None = None,
 ) -> Iterator[LogLine]:
     """Yield the output of several processes, merged by time."""
     from symphony.backends import process_logs
@@ -106,6 +111,21 @@ def logs(
         )
 
     return process_logs.merged(recorded.processes, paths, since=since, tail=tail, follow=follow, alive=alive)
+
+
+def planned(facts: Mapping[str, Any]) -> Link:
+    """Return the first step of a process: what it runs, and where."""
+    words = "; ".join(map(str, facts.get("script") or ())) or shlex.join(map(str, facts.get("argv") or ()))
+    return Link("planned", f"{printable(words, _WIDEST)} in {facts['cwd']}")
+
+
+def failed_cmds(folder: Path) -> list[Link]:
+    """Return the step with the lines of cmds that failed, if any; folder: that of the process."""
+    # Imported here: only `why` needs it.
+    from symphony_tmux.processes import launch_file
+
+    failed = launch_file.failed_lines(folder)
+    return [Link("cmds", printable("; ".join(failed), 3 * _WIDEST))] if failed else []
 
 
 def never_started(name: str) -> list[Link]:

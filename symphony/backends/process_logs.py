@@ -206,6 +206,12 @@ def killed_program(exit_code: int | None, words: Sequence[str]) -> str:
     return f"killed by {signal_name(exit_code - 128)}: {line['program']}"
 
 
+def last_end(facts: Mapping[str, Any]) -> Mark | None:
+    """Return the end of the last attempt of a process; None if it has not ended."""
+    attempts = logs.attempts(str(facts["log"]))
+    return attempts[-1][2] if attempts else None
+
+
 def end_reason(mark: Mark) -> str:
     """Return the end of an attempt as `exit 1` or `SIGKILL`."""
     return signal_name(mark.number) if mark.event == "signal" else f"exit {mark.number}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
     Link,
-    LogLine,
     ProcessStatus,
     Recorded,
     Resource,
@@ -21,12 +20,10 @@ from symphony.backends.observe import (
 )
 from symphony.content.code_files import VARIABLE
 from symphony.errors import SymphonyError
-from symphony.plan.names import printable
 from symphony_slurm import inputs
 from symphony_slurm.commands import Job
 from symphony_slurm.folder import Folder, Record, folder_of
 from symphony_slurm.observe import IN_QUEUE, Condition, Queue, condition, end_reason, in_queue, last_end
-from symphony_tmux.processes import launch_file
 
 ALLOCATION_TYPE = "pulumi-python:dynamic/symphony_slurm:Allocation"
 STEP_TYPE = "pulumi-python:dynamic/symphony_slurm:Step"
@@ -87,16 +84,7 @@ def watch(
     return following.watch(recorded, statuses, patience, limit, starts=starts, queues=queues)
 
 
-def logs(
-    recorded: Recorded,
-    paths: Sequence[str],
-    *,
-    follow: bool = False,
-    since: float | None = None,
-    tail: int | None = None,
-) -> Iterator[LogLine]:
-    """Yield the output of several processes, merged by time."""
-    return following.logs(recorded, paths, statuses, follow=follow, since=since, tail=tail)
+logs = partial(following.logs, statuses=statuses)
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
@@ -229,9 +217,7 @@ def _last_words(log: str) -> tuple[str, ...]:
 def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[Link]:
     folder, path = _folder(recorded), str(facts["path"])
     again = f"`symphony up {name}` restarts it"
-    script, argv = facts.get("script") or (), facts.get("argv") or ()
-    words = "; ".join(map(str, script)) or shlex.join(map(str, argv))
-    yield Link("planned", f"{printable(words, _WIDEST)} in {facts['cwd']}")
+    yield following.planned(facts)
     submitted = folder.job()
     if submitted is None:
         yield Link("submitted", "no: the job no longer exists", broken=True, remedy=again)
@@ -249,8 +235,7 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
     if record is not None and record.node:
         attempt = f", start {record.attempt}" if record.attempt > 1 else ""
         yield Link("placed", f"node {record.node}{attempt}", record.began or None)
-    if failed := launch_file.failed_lines(folder.process(path)):
-        yield Link("cmds", printable("; ".join(failed), 3 * _WIDEST))
+    yield from following.failed_cmds(folder.process(path))
     if now.state in ("waiting", "blocked", "stopped"):
         remedy = "" if now.is_good else again
         yield Link(now.state, now.reason, record.began if record else None, broken=True, remedy=remedy)

@@ -1,25 +1,22 @@
 """Explains the state of a process in tmux: its steps, and how it ended."""
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from symphony.backends import process_logs
+from symphony.backends import following, process_logs
 from symphony.backends.observe import Link, ProcessStatus
 from symphony.backends.tmux.look import Look
 from symphony.errors import SymphonyError
 from symphony.paths import host
-from symphony.plan.names import printable
 from symphony_tmux import logs, variables
-from symphony_tmux.processes import hold, launch_file, observe
+from symphony_tmux.processes import hold, observe
 from symphony_tmux.processes.declared_code import CHANGED
 from symphony_tmux.processes.observe import Condition
 from symphony_tmux.tmux.client import Pane
 
-_LONGEST = 100
 _WIDEST = 120
 # The note in the log about a line of preamble_cmds that ended the process.
 _PREAMBLE = re.compile(r"\[symphony: (preamble_cmds .*) \((?:append )?\|\| true .*\)\]")
@@ -30,7 +27,7 @@ _SHELL_EXIT_CODES = {126: "the command exists but is not executable", 127: "the 
 def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     """Yield the steps of a process that was started; name: the experiment's, for the remedies."""
     listing = look.listing(str(facts["server"]))
-    yield Link("planned", _planned(facts))
+    yield following.planned(facts)
     restart = f"`symphony up {name}` restarts it"
     launched = float(facts["launched"]) if facts.get("launched") else None
     window = f"window {facts['path']} of session {facts['session']}"
@@ -44,8 +41,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
         yield Link("reached", f"no: {listing.what}", broken=True, remedy=listing.remedy)
         return
     condition = observe.condition(facts, listing)
-    if failed := launch_file.failed_lines(Path(str(facts["log"])).parent):
-        yield Link("cmds", printable("; ".join(failed), 3 * _LONGEST))
+    yield from following.failed_cmds(Path(str(facts["log"])).parent)
     ends = logs.attempts(str(facts["log"])) if facts.get("restart_policy") else []
     began = (ends[-1][1] if ends else 0) or launched
     held = hold.of(facts) if condition.state in ("running", "stopped") else None
@@ -87,15 +83,9 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
         yield _ended(condition, condition.pane, facts, name)
 
 
-def _planned(facts: Mapping[str, Any]) -> str:
-    words = "; ".join(map(str, facts.get("script") or ())) or shlex.join(map(str, facts.get("argv") or ()))
-    return f"{printable(words, _LONGEST)} in {facts['cwd']}"
-
-
 def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
     """Return why a process counts as lost, and how it ended if its log records it."""
-    attempts = logs.attempts(str(facts["log"]))
-    mark = attempts[-1][2] if attempts else None
+    mark = process_logs.last_end(facts)
     ended = f"; the process had ended: {process_logs.end_reason(mark)}" if mark is not None else ""
     closed = ": it was closed" if condition.reason == "its window is gone" else ""
     return f"{condition.reason}{closed}{ended}"
@@ -150,8 +140,7 @@ def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) ->
     """Return the status with the reason of the end, and the last lines if the process failed."""
     if pane is None:
         # The process completed before its window closed.
-        attempts = logs.attempts(str(facts["log"]))
-        end = attempts[-1][2] if attempts else None
+        end = process_logs.last_end(facts)
         return replace(status, why="", since=end.time if end is not None else None, exit_code=0)
     words = process_logs.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
     code = 128 + pane.signal if pane.signal else pane.exit_code

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from symphony.backends import following
@@ -10,7 +11,6 @@ from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
     Link,
-    LogLine,
     Owned,
     Port,
     ProcessStatus,
@@ -93,16 +93,7 @@ def watch(
     return following.watch(recorded, statuses, patience, limit, starts=starts)
 
 
-def logs(
-    recorded: Recorded,
-    paths: Sequence[str],
-    *,
-    follow: bool = False,
-    since: float | None = None,
-    tail: int | None = None,
-) -> Iterator[LogLine]:
-    """Yield the output of several processes, merged by time."""
-    return following.logs(recorded, paths, statuses, follow=follow, since=since, tail=tail)
+logs = partial(following.logs, statuses=statuses)
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
@@ -168,14 +159,11 @@ def stop_removed(owner: str, declared: Collection[str]) -> int:
 
     The engine stops the declared processes.
     """
-    from symphony_tmux import experiment_folder
     from symphony_tmux.processes.snapshot import Snapshot
     from symphony_tmux.resource import windows
 
     ended = 0
-    for server in sorted({DEFAULT_SERVER, *experiment_folder.servers(owner)}):
-        # The server may still be busy with the ends of thousands of processes.
-        client.expect_answer(server)
+    for server in _answering_servers(owner):
         snapshot = Snapshot()
         for path in sorted(snapshot.paths(server, owner) - {*declared, names.SUPERVISOR}):
             windows.take_down(server, owner, path, _GRACE, snapshot)
@@ -201,9 +189,7 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
     from symphony_tmux.resource import sessions
 
     stopped: set[str] = set()
-    for server in sorted({DEFAULT_SERVER, *experiment_folder.servers(owner)}):
-        # The server may still be busy with the ends of thousands of processes.
-        client.expect_answer(server)
+    for server in _answering_servers(owner):
         snapshot = Snapshot()
         orphans = snapshot.paths(server, owner)
         session = snapshot.listing(server).session(physical_name)
@@ -217,6 +203,16 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
             sessions.delete(facts, Snapshot())
         stopped |= orphans
     return len(stopped)
+
+
+def _answering_servers(owner: str) -> Iterator[str]:
+    """Yield each server that may have processes of an owner, once it answers."""
+    from symphony_tmux import experiment_folder
+
+    for server in sorted({DEFAULT_SERVER, *experiment_folder.servers(owner)}):
+        # The server may still be busy with the ends of thousands of processes.
+        client.expect_answer(server)
+        yield server
 
 
 def _orphans(owner: str, look: Look) -> list[ProcessStatus]:
