@@ -35,7 +35,7 @@ def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict
     if not events:
         return {}
     for event_type in ("Warning", "Normal"):
-        for event in _events(client, namespace, workloads.POD, event_type):
+        for event in events_of(client, namespace, f"involvedObject.kind={workloads.POD},type={event_type}"):
             if (uid := text(event, "involvedObject", "uid")) in events:
                 events[uid].append(event)
         # The many events of type Normal are read only if there is trouble.
@@ -45,12 +45,9 @@ def pod_troubles(client: Client, namespace: str, pods: Iterable[Values]) -> dict
     return {text(event, "involvedObject", "name"): _reason_of(event) for event in troubles}
 
 
-def _events(client: Client, namespace: str, kind: str, event_type: str) -> list[Values]:
-    """Return all events of a type about objects of a kind; empty if the user may not list events."""
-    query: dict[str, str | int] = {
-        "fieldSelector": f"involvedObject.kind={kind},type={event_type}",
-        "limit": _PAGE,
-    }
+def events_of(client: Client, namespace: str, selector: str) -> list[Values]:
+    """Return all events that a field selector selects; empty if the user may not list events."""
+    query: dict[str, str | int] = {"fieldSelector": selector, "limit": _PAGE}
     events: list[Values] = []
     # If the listing expires between two pages, the pages so far are returned.
     with contextlib.suppress(Refused):
@@ -110,7 +107,7 @@ def job_statuses(
 
 def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
     """Return the newest warning about each Job, by the Job's uid."""
-    events = _events(client, namespace, workloads.JOB, "Warning")
+    events = events_of(client, namespace, f"involvedObject.kind={workloads.JOB},type=Warning")
     events.sort(key=lambda event: pod_status.event_time(event) or 0.0)
     return {
         text(event, "involvedObject", "uid"): f"not created: {refused}"

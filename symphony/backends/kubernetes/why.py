@@ -168,10 +168,7 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
 def _events(client: Client, namespace: str, kind: str, name: str, uid: str) -> list[Values]:
     """Return the events of the pod, or of the Job that should create it, without older namesakes'."""
     selector = f"involvedObject.kind={kind},involvedObject.name={name}"
-    try:
-        events = client.items(path_of("events", namespace), fieldSelector=selector, limit=500)
-    except Refused:
-        return []
+    events = reasons.events_of(client, namespace, selector)
     own = [event for event in events if text(event, "involvedObject", "uid") in ("", uid)]
     return sorted(own, key=lambda event: text(event, "lastTimestamp") or text(event, "eventTime"))
 
@@ -291,7 +288,6 @@ def _is_beside(facts: Facts, init: Values) -> bool:
 
 
 def _init(facts: Facts, status: Values) -> Iterator[Link]:
-    """Yield the step of an init container."""
     name, waiting = text(status, "name"), mapping(status, "state", "waiting")
     ended = mapping(status, "state", "terminated")
     if ended.get("exitCode") == 0:
