@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -229,14 +229,18 @@ class Folder:
 
     def experiment(self) -> Experiment | None:
         """Return the declaration; None if nothing is declared yet."""
-        if (file := self._latest(self.place, "experiment")) is None:
-            return None
-        return experiment_folder.read(file, Experiment)
+        file = self._declaration()
+        return experiment_folder.read(file, Experiment) if file is not None else None
 
     def declare(self, experiment: Experiment) -> None:
         """Write the declaration, unless it is unchanged."""
-        if self.experiment() != experiment:
-            self._write_next("experiment", experiment)
+        if self.experiment() == experiment:
+            return
+        before = self._declaration()
+        number = _number(before) + 1 if before is not None else 1
+        files.replace(self.place / f"experiment@{number}.json", msgspec.json.encode(experiment))
+        if before is not None:
+            before.unlink(missing_ok=True)
 
     def wanted(self) -> dict[str, int]:
         """Return the latest requested start of each process."""
@@ -301,10 +305,7 @@ class Folder:
 
     def state(self) -> bytes:
         """Return the state that the supervisor saved; empty if it saved none."""
-        try:
-            return files.read(self.place / "supervision.json", limit=1 << 26)
-        except OSError:
-            return b""
+        return experiment_folder.content(self.place / "supervision.json")
 
     def note_state(self, state: bytes) -> None:
         files.replace(self.place / "supervision.json", state)
@@ -347,16 +348,12 @@ class Folder:
     def note_end(self, ended: Ended) -> None:
         files.replace(self.place / "ended.json", msgspec.json.encode(ended))
 
-    def _latest(self, place: Path, name: str) -> Path | None:
-        found = files.matching(place, f"{name}@*.json")
-        return max(found, key=lambda file: int(file.stem.rpartition("@")[2]), default=None)
+    def _declaration(self) -> Path | None:
+        return max(files.matching(self.place, "experiment@*.json"), key=_number, default=None)
 
-    def _write_next(self, name: str, content: Any) -> None:
-        before = self._latest(self.place, name)
-        number = int(before.stem.rpartition("@")[2]) + 1 if before else 1
-        files.replace(self.place / f"{name}@{number}.json", msgspec.json.encode(content))
-        if before is not None:
-            before.unlink(missing_ok=True)
+
+def _number(file: Path) -> int:
+    return int(file.stem.rpartition("@")[2])
 
 
 def path_of(name: str) -> str:

@@ -115,10 +115,10 @@ def read(file: Path, kind: type[Kind], limit: int = 1 << 26) -> Kind | None:
         return None
 
 
-def content(copy: Path) -> bytes:
-    """Return the content of a copied file; empty if it cannot be read."""
+def content(file: Path | str, limit: int = 1 << 30) -> bytes:
+    """Return the content of a file; empty if it is missing, or a process replaced it."""
     try:
-        return files.read(copy, limit=1 << 30)
+        return files.read(file, limit=limit)
     except OSError:
         return b""
 

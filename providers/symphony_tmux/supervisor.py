@@ -21,7 +21,7 @@ from pathlib import Path
 from symphony import files, paths
 from symphony.errors import SymphonyError
 from symphony.supervision import Declaration, Fact, Hold, Supervisor
-from symphony_tmux import logs, names
+from symphony_tmux import experiment_folder, logs, names
 from symphony_tmux.listeners import Sockets
 from symphony_tmux.processes import hold as holds
 from symphony_tmux.processes import observe, process_table, record, start
@@ -215,10 +215,7 @@ class Tmux(logs.Outputs):
                 os.kill(pane.pid, signal.SIGCHLD)
 
     def load(self) -> bytes:
-        try:
-            return files.read(self._folder / supervised.STATE, limit=1 << 26)
-        except OSError:
-            return b""
+        return experiment_folder.content(self._folder / supervised.STATE)
 
     def save(self, state: bytes) -> None:
         files.replace(self._folder / supervised.STATE, state)

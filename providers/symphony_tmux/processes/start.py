@@ -14,7 +14,7 @@ from typing import Any
 
 from symphony import files, paths
 from symphony.errors import UserError
-from symphony_tmux import gpus, names, variables
+from symphony_tmux import experiment_folder, gpus, names, variables
 from symphony_tmux.processes import hold, launch_file, process_table, record
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import changes
@@ -194,11 +194,7 @@ def _installed_supervisor(home: Path) -> str:
     content = SUPERVISOR.read_bytes()
     name = f"supervise-{hashlib.sha256(content).hexdigest()[:8]}.pl"
     target = home / "tmux" / name
-    try:
-        is_installed = files.read(target) == content
-    except OSError:
-        is_installed = False
-    if not is_installed:
+    if experiment_folder.content(target) != content:
         files.replace(target, content)
     return f"tmux/{name}"
 

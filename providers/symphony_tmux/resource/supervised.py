@@ -37,7 +37,4 @@ def read(folder: Path) -> Declaration | None:
 
 def state(folder: Path) -> State:
     """Return the state that the supervisor of the experiment with this folder has saved."""
-    try:
-        return read_state(files.read(folder / STATE, limit=1 << 26))
-    except OSError:
-        return State()
+    return read_state(experiment_folder.content(folder / STATE))
