@@ -217,7 +217,6 @@ class LoopingEndpoint(Endpoint):
         return self._thread
 
     def _looping(self) -> bool:
-        """Return whether the loop's thread is alive."""
         return self._thread is not None and self._thread.is_alive()
 
     def stop(self) -> None:
@@ -225,7 +224,6 @@ class LoopingEndpoint(Endpoint):
         self._stopped = True
 
     def _join(self, timeout: float) -> None:
-        """Stop the loop, and wait for its thread to end."""
         self.stop()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)
@@ -258,7 +256,6 @@ class LoopingEndpoint(Endpoint):
             self._count_failure()
 
     def _count_failure(self) -> None:
-        """Log and count the exception of a handler."""
         self.handler_failures += 1
         log.exception("%s: the handler failed", self.address)
 

@@ -183,5 +183,4 @@ def _full_disk_error() -> SymphonyError:
 
 
 def _cause(text: str) -> str:
-    """Return the last part of a chain of errors."""
     return text.rpartition(": ")[2] or text

@@ -133,7 +133,6 @@ class _Choice:
         return f"port {port} is in use by {stranger}" if stranger else ""
 
     def _drop_abandoned(self, abandoned: str) -> None:
-        """Remove the leases of an abandoned owner."""
         del self.table[abandoned]
         self.others = {port: owner for port, owner in self.others.items() if owner != abandoned}
 

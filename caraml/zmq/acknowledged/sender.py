@@ -250,7 +250,6 @@ class ZmqSender(Endpoint):
                     )
 
     def _read_answers(self) -> None:
-        """Read the messages of receivers that have arrived."""
         self._sent_since_read = 0
         wire = self._wire
         while (frame := wire.receive_now()) is not None:

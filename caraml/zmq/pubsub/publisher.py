@@ -244,7 +244,6 @@ class ZmqPub(Endpoint):
             raise
 
     def _frame(self, topic: _Topic, message: Any) -> Any:
-        """Return the frames of a message."""
         parts = message if isinstance(message, Parts) else Parts((_buffer(message),))
         nbytes = len(topic.name) + HEADER_BYTES + sum(map(size, parts))
         self._make_room(nbytes)
@@ -299,7 +298,6 @@ class ZmqPub(Endpoint):
             self.socket.unwrap().sndhwm = self._hwm = queued
 
     def _read_subscriptions(self) -> None:
-        """Read the subscriptions that have arrived."""
         for _ in range(_READ_AT_ONCE):
             if (frame := self._wire.receive_now()) is None:
                 self._unread_subscriptions = False

@@ -164,7 +164,6 @@ def _kill_pane(server: str, pane: Pane) -> None:
 
 
 def _repeated_inputs(props: Props) -> dict[str, Any]:
-    """Return the inputs that are repeated in the outputs."""
     return {name: props[name] for name in WINDOW_INPUTS if props.get(name) is not None} | {
         "server": props.get("server") or paths.DEFAULT_SERVER
     }

@@ -154,7 +154,6 @@ def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: fl
 
 
 def _unresponsive(server: str, deadline: float) -> UnresponsiveError:
-    """Return the error for a server that does not answer."""
     what = f"the tmux server {server!r} does not answer within {deadline:.0f} s"
     socket = paths.tmux_socket(server)
     remedy = f"It may have run out of file descriptors: try `tmux -S {socket} attach`, or end the server"

@@ -14,7 +14,6 @@ from symphony.plan.names import physical_name
 
 
 def _ranges(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return address ranges in CIDR notation."""
     return tuple(str(ipaddress.ip_network(network, strict=False)) for network in texts)
 
 

@@ -370,7 +370,6 @@ def escape_variables(text: str) -> str:
 
 
 def _drop_unset(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return only the values that are set."""
     return {name: value for name, value in values.items() if value not in (None, [], {}, "")}
 
 
