@@ -78,13 +78,8 @@ def test_processes_whose_code_changed_restart_and_the_plan_lists_the_files(
     assert last.same(after) == {"server"}
     for path in ("agent", "group/one..two" if "group/one..two" in plan else "group/one"):
         assert _reason(plan, path) == "agents/net.py, agents/new.py"
-    assert "Nothing changes" in backend.sandbox.symphony("plan", STACK).out
-
-
-def test_up_without_changes_suggests_symphony_restart(backend: Backend, running_experiment: None) -> None:
-    before = _snapshot(backend)
-    plan, after = _up(backend)
-    assert after.same(before) == ALL
+    plan, same = _up(backend)
+    assert same.same(last) == ALL
     assert f"`symphony restart {STACK}`" in plan
 
 

@@ -55,6 +55,9 @@ def test_cluster_and_experiment_from_up_to_delete(sandbox: Sandbox, google: Goog
     write(sandbox, google)
     early = sandbox.symphony("up", "rl.gke", "-y", code=2).err
     assert "the cluster's stack gke does not exist" in early
+    manifests = sandbox.symphony("plan", "rl.gke", "--yaml").out
+    assert "kind: Pod" in manifests
+    assert "nvidia.com/gpu: '1'" in manifests
 
     planned = sandbox.symphony("plan", "gke").out
     assert "7 to create" in planned

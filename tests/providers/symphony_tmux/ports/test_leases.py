@@ -51,22 +51,16 @@ def test_ports_no_longer_wanted_are_released(home: Path) -> None:
     assert leases.lease(B, {"x": 21000}, record=True).ports == {"x": 21000}
 
 
-def test_a_fixed_port_of_another_experiment_is_refused_with_its_name(home: Path) -> None:
+def test_fixed_ports_are_refused_if_taken_and_avoided_by_chosen_ones(home: Path) -> None:
     leases.lease(A, {"ps": 21001}, record=True)
     result = leases.lease(B, {"ps": 21001, "x": None}, record=True)
     assert result.refused == {"ps": "port 21001 is leased to experiment a"}
     assert B not in leases.leased()
-
-
-def test_two_services_with_the_same_fixed_port_are_refused(home: Path) -> None:
     assert leases.lease(A, {"p": 21001, "q": 21001}, record=False).refused == {
         "q": "port 21001 is also set for service p"
     }
-
-
-def test_chosen_ports_avoid_fixed_ports_of_the_same_call(home: Path) -> None:
-    chosen = leases.lease(A, {"p": None}, record=False).ports["p"]
-    again = leases.lease(A, {"p": None, "q": chosen}, record=False).ports
+    chosen = leases.lease(B, {"p": None}, record=False).ports["p"]
+    again = leases.lease(B, {"p": None, "q": chosen}, record=False).ports
     assert again["q"] == chosen
     assert again["p"] != chosen
 
@@ -182,7 +176,7 @@ def test_the_lease_table_is_synced_to_disk_before_it_replaces_the_old_one(
     assert done == ["sync", "ports.json"]
 
 
-def test_ports_are_chosen_within_port_range(home: Path) -> None:
+def test_ports_are_chosen_within_port_range_and_none_is_leased_when_it_runs_out(home: Path) -> None:
     wanted = {"a": None, "b": None, "fixed": 8000}
     leases.lease(A, wanted, record=True)
     result = leases.lease(A, wanted, True, (7000, 7002)).ports
@@ -190,12 +184,8 @@ def test_ports_are_chosen_within_port_range(home: Path) -> None:
     assert {result["a"], result["b"]} < {7000, 7001, 7002}
     assert leases.lease(A, wanted, True, (7000, 7002)).ports == result
     assert leases.lease(B, {"x": None}, True, (7000, 7002)).ports["x"] not in result.values()
-
-
-def test_an_exhausted_port_range_leases_nothing(home: Path) -> None:
-    with socket.socket() as stranger:
-        stranger.bind(("127.0.0.1", 7501))
-        stranger.listen()
-        result = leases.lease(A, {"a": None, "b": None, "fixed": 7502}, True, (7500, 7502))
-    assert result.refused == {"b": "no port between 7500 and 7502 is free"}
-    assert leases.leased() == {}
+    leases.release(B)
+    with socket.create_server(("127.0.0.1", 7501)):
+        short = leases.lease(B, {"a": None, "b": None, "fixed": 7502}, True, (7500, 7502))
+    assert short.refused == {"b": "no port between 7500 and 7502 is free"}
+    assert B not in leases.leased()

@@ -46,27 +46,28 @@ def test_a_failed_line_is_reported_and_the_next_ones_run(runs: Runs) -> None:
     assert kept == ["line 2 failed with exit 1: cd nowhere 2> /dev/null"]
 
 
-def test_line_numbers_count_lines_of_multiline_commands(runs: Runs) -> None:
-    assert runs("if true; then\n  false\nfi", "true | sh -c 'exit 4'")[1] == [
-        "line 2 failed with exit 1: false",
-        "line 4 failed with exit 4: sh -c 'exit 4'",
-    ]
-
-
-def test_a_line_that_fails_in_a_loop_is_reported_once(runs: Runs) -> None:
-    printed, kept = runs("for i in 1 2 3; do false; done")
-    assert printed.count("failed") == len(kept) == 1
-
-
-def test_a_command_in_a_condition_does_not_count_as_failed(runs: Runs) -> None:
-    assert runs("if false; then :; fi", "false || true", "! true", "while false; do :; done")[1] == []
-
-
-def test_sourced_files_and_functions_count_as_the_calling_line(runs: Runs, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("lines", "failed"),
+    [
+        (
+            ["if true; then\n  false\nfi", "true | sh -c 'exit 4'"],
+            ["line 2 failed with exit 1: false", "line 4 failed with exit 4: sh -c 'exit 4'"],
+        ),
+        (["for i in 1 2 3; do false; done"], ["line 1 failed with exit 1: false"]),
+        (["if false; then :; fi", "false || true", "! true", "while false; do :; done"], []),
+        (["source MINE", "f() { false; return 7; }", "f"], ["line 3 failed with exit 7: return 7"]),
+        (["set -eu", "false", "echo not here"], ["line 2 failed with exit 1: false"]),
+    ],
+    ids=["several lines", "loop", "conditions", "sourced files and functions", "set -eu"],
+)
+def test_which_line_of_the_user_failed(
+    runs: Runs, tmp_path: Path, lines: list[str], failed: list[str]
+) -> None:
     (tmp_path / "mine.sh").write_text("false\nfalse\ntrue\n")
-    assert runs(f"source {tmp_path / 'mine.sh'}", "f() { false; return 7; }", "f")[1] == [
-        "line 3 failed with exit 7: return 7"
-    ]
+    printed, kept = runs(*(line.replace("MINE", str(tmp_path / "mine.sh")) for line in lines))
+    assert kept == failed
+    assert printed.count(" failed with ") == len(failed)
+    assert "not here" not in printed
 
 
 def test_a_failed_preamble_line_ends_the_process(runs: Runs, tmp_path: Path) -> None:
@@ -92,9 +93,3 @@ def test_a_failed_preamble_line_ends_the_process(runs: Runs, tmp_path: Path) -> 
 def test_a_new_start_clears_recorded_failures(runs: Runs) -> None:
     assert runs("false")[1]
     assert runs("true")[1] == []
-
-
-def test_set_e_and_set_u_still_apply(runs: Runs) -> None:
-    printed, kept = runs("set -eu", "false", "echo not here")
-    assert "not here" not in printed
-    assert kept == ["line 2 failed with exit 1: false"]
