@@ -90,30 +90,6 @@ def test_a_server_must_recv_and_send_in_turns(port):
     asking.join(5)
 
 
-def test_sender_receiver_and_pub_sub(port):
-    receiver = ZmqReceiver(host="127.0.0.1", port=port, deserializer="json")
-    sender = ZmqSender(host="127.0.0.1", port=port, serializer="json", timeout=5)
-    sending = threading.Thread(target=sender.send, args=([1],))
-    sending.start()
-    assert receiver.recv() == [1]
-    sending.join(5)
-    assert sender.close()
-    receiver.close()
-    got = []
-    publisher = ZmqPub(host="127.0.0.1", port=port, serializer="pickle")
-    subscriber = ZmqSub(host="127.0.0.1", port=port, topic="a", deserializer="pickle")
-    subscriber.start_loop(got.append)
-    publisher.wait_subscribers(1, timeout=5)
-    publisher.pub("b", 0)
-    publisher.pub(b"ab", {1})
-    deadline = time.monotonic() + 5
-    while not got and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert got == [{1}]
-    subscriber.close()
-    publisher.close()
-
-
 def wait_until(true, seconds=5):
     deadline = time.monotonic() + seconds
     while not true() and time.monotonic() < deadline:

@@ -140,20 +140,6 @@ def test_dicts_of_arrays_decode_with_a_cached_layout(value):
         assert_same(value, decoder.decode(parts[0], parts[1:]))
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"a": np.zeros(1 << 14)},
-        [np.zeros((300, 300), order="F"), bytes(1 << 17)],
-        {"x": np.zeros(1 << 17, np.uint8)[::2], "s": np.zeros(3)},
-    ],
-)
-def test_large_arrays_become_separate_message_parts(value):
-    parts = codec.encode(value)
-    assert len(parts) > 1
-    assert_same(value, codec.decode(received(parts)))
-
-
 def test_large_arrays_are_neither_copied_when_encoded_nor_when_decoded():
     value = {"a": np.zeros(1 << 22), "b": [np.zeros((1 << 10, 1 << 10), order="F")]}
     nbytes = value["a"].nbytes + value["b"][0].nbytes

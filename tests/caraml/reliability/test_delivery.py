@@ -59,39 +59,6 @@ def test_close_returns_true_only_if_all_messages_were_delivered(spawn, tmp_path,
 
 
 @pytest.mark.timeout(30)
-def test_a_killed_receiver_loses_no_message_in_acknowledged_mode(spawn, tmp_path):
-    worker = """
-        import os, sys, time, caraml
-        receiver = caraml.ZmqReceiver(address=sys.argv[1], bind=False, finish="processed", window=64)
-        with open(sys.argv[2], "a", buffering=1) as done:
-            while True:
-                message = receiver.recv()
-                done.write(f"{int(message)} {int(receiver.redelivered)} {receiver.identifier}\\n")
-                time.sleep(0.0005)
-    """
-    sender = caraml.ZmqSender(port=0, bind=True, timeout=20)
-    first, second = (spawn(worker, sender.address, tmp_path / name) for name in "ab")
-    for count in range(3000):
-        sender.send(b"%d" % count)
-        if count == 1500:
-            first.kill()
-    assert sender.close(timeout=20)
-    second.kill()
-    lines = [line.split() for name in "ab" for line in (tmp_path / name).read_text().splitlines()]
-    assert {int(number) for number, _, _ in lines} == set(range(3000))
-    assert (tmp_path / "a").stat().st_size
-    assert (tmp_path / "b").stat().st_size
-    twice = (
-        [int(n) for n, _, _ in lines if sum(n == other for other, _, _ in lines) > 1]
-        if len(lines) > 3000
-        else []
-    )
-    flagged = {int(number) for number, redelivered, _ in lines if redelivered == "1"}
-    assert set(twice) <= flagged
-    assert all(int(number) + 1 == int(identifier) for number, _, identifier in lines)
-
-
-@pytest.mark.timeout(30)
 def test_unfinished_messages_of_a_killed_receiver_are_redelivered_and_marked(spawn):
     program = """
         import sys, time, caraml
@@ -168,26 +135,6 @@ def test_messages_for_a_stopped_subscriber_are_bounded(spawn, policy):
         assert count_stopped + missed_stopped == sent
         assert (missed_stopped > 200) == (policy == "drop")
     publisher.close(0)
-
-
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("nbytes", [40 << 20, 200_000])
-def test_the_queue_for_small_messages_recovers_after_a_large_one(nbytes):
-    with (
-        caraml.ZmqPub(port=0) as publisher,
-        caraml.ZmqSub(address=publisher.address, topic="") as subscriber,
-    ):
-        publisher.wait_subscribers(1, timeout=5)
-        wide = publisher.socket.sndhwm
-        publisher.pub("params", bytes(nbytes))
-        assert publisher.socket.sndhwm < wide / 10
-        assert len(subscriber.recv(timeout=10)) == nbytes
-        for count in range(5000):
-            publisher.pub("loss", b"%016d" % count)
-            if count % 100 == 99:
-                assert [int(subscriber.recv(timeout=5)) for _ in range(100)][-1] == count
-        assert publisher.socket.sndhwm == wide
-        assert subscriber.missed == 0
 
 
 @pytest.mark.timeout(30)

@@ -130,23 +130,6 @@ def test_well_behaved_peers_are_never_disconnected(tmp_path, keyed):
             pusher.join(10)
 
 
-def test_a_socket_with_its_own_high_water_mark_has_no_budget():
-    with (
-        caraml.ZmqPuller(port=0, limits=LIMITS) as bounded,
-        caraml.ZmqPuller(port=0, limits=LIMITS, callback=lambda socket: socket.set_hwm(50)) as own,
-        caraml.ZmqPuller(port=0, limits=LIMITS, hwm=0) as unbounded,
-    ):
-        assert bounded.socket.rcvhwm == 15
-        assert bounded.socket.sndhwm == 1000
-        assert bounded.socket.link.budget is not None
-        assert own.socket.link.budget is None
-        assert unbounded.socket.link.budget is None
-        with caraml.ZmqPusher(address=bounded.address) as pusher:
-            pusher.push(b"x")
-            assert bounded.socket.recv() == b"x"  # what the wire does not see cannot be counted
-            assert bounded.socket.link.budget is None
-
-
 def test_a_reused_descriptor_is_not_closed():
     """A pipe of another thread may reuse the descriptor of a closed connection."""
     with caraml.ZmqPuller(port=0) as puller:

@@ -1,16 +1,12 @@
 """Corner cases of all classes: close from another thread, the raw socket, deadlines, handshakes."""
 
-import socket
 import threading
 import time
 
-import numpy as np
 import pytest
 import zmq
-from zmq.utils import garbage
 
 import caraml
-from caraml.errors import ZmqTimeoutError
 from caraml.transport import socket_monitor
 from caraml.zmq.pubsub.topic_frame import INLINE, header
 
@@ -130,19 +126,3 @@ def test_slow_handshakes_are_not_mistaken_for_refusals(monkeypatch):
         link.handle(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL, 7)
     assert isinstance(link.fault, caraml.AuthenticationError)
     assert len(link.denied) == 7
-
-
-@pytest.mark.timeout(30)
-def test_arrays_of_a_timed_out_request_are_released_when_it_raises():
-    """ZeroMQ releases addresses in its own thread, some time after the socket is closed."""
-    value = {f"a{n}": np.ones(1 << 17) for n in range(8)}
-    with socket.create_server(("127.0.0.1", 0)) as deaf:
-        client = caraml.ZmqClient(
-            address=f"tcp://127.0.0.1:{deaf.getsockname()[1]}", serializer="msgpack", timeout=0.2
-        )
-        lent = len(garbage.gc.refs)
-        for _ in range(5):
-            with pytest.raises(ZmqTimeoutError):
-                client.request(value)
-            assert len(garbage.gc.refs) == lent
-        client.close()

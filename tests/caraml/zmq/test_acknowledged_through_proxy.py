@@ -72,8 +72,7 @@ def test_messages_reach_receivers_behind_a_proxy_and_are_acknowledged(proxy, spa
 
 
 @pytest.mark.timeout(90)
-@pytest.mark.parametrize("finish", ["received", "processed"])
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("count", "finish"), [(1, "processed"), (2, "received")])
 def test_no_message_is_lost_when_a_receiver_behind_a_proxy_is_killed(proxy, spawn, count, finish):
     """It was processing one message and had fetched others; if it was the only one, a new one starts."""
     doomed = spawn(RECEIVER, proxy.out_add, finish, 5)

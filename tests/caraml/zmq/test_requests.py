@@ -55,6 +55,37 @@ def test_an_unexpected_multipart_answer_is_an_error(deserializer):
     context.destroy(0)
 
 
+def test_an_exception_in_the_handler_reaches_its_client_and_the_server_continues():
+    keywords: dict[str, Any] = {"serializer": "msgpack", "deserializer": "msgpack"}
+    with caraml.ZmqServer(port=0, **keywords) as server:
+        server.start_loop(lambda asked: asked["x"])
+        with caraml.ZmqClient(address=server.address, timeout=10, **keywords) as client:
+            with pytest.raises(caraml.RemoteError, match="KeyError: 'x'"):
+                client.request({"y": 1})
+            assert client.request({"x": 1}) == 1
+
+
+@pytest.mark.parametrize("message", [[b""], [b"not a message"], [b"x"] * 100_000, [bytes(2 << 20)]], ids=len)
+def test_a_malformed_or_too_large_request_is_refused_and_others_are_served(message):
+    limits = caraml.Limits(message_bytes=1 << 20)
+    keywords: dict[str, Any] = {"serializer": "msgpack", "deserializer": "msgpack"}
+    is_too_large = len(message[0]) > limits.message_bytes
+    with caraml.ZmqServer(port=0, limits=limits, **keywords) as server:
+        server.start_loop(lambda asked: asked)
+        with zmq.Context() as context, context.socket(zmq.REQ) as attacker:
+            attacker.linger, attacker.rcvtimeo = 0, 300 if is_too_large else 5000
+            attacker.connect(server.address)
+            attacker.send_multipart(message)
+            if is_too_large:  # the connection is cut
+                with pytest.raises(zmq.Again):
+                    attacker.recv_multipart()
+            else:
+                assert attacker.recv_multipart()[0] == FAILURE
+        with caraml.ZmqClient(address=server.address, timeout=10, **keywords) as client:
+            assert client.request(1) == 1
+        assert server.rejected == (not is_too_large)
+
+
 def _raises(data):
     raise KeyError(data)
 
