@@ -57,7 +57,17 @@ def error_of(declare: Callable[[str], Any], line: str) -> UserError:
         ("process.node_selector('a', None)", "a: node_selector['a']"),
         ("process.add_toleration(effect='NO_EXECUTE')", "effect"),
         ("process.mount_secret('s', '/b', '0400')", "default_mode"),
+        ("Experiment('b', stop_after='long')", "b: stop_after"),
+        ("Experiment('b', idle_after=-1)", "b: idle_after"),
+        ("Experiment('b', primary=5)", "b: primary"),
+        ("process.depends_on(exp.new_process('c', ['x']), condition='finished')", "a: depends_on"),
+        ("process.depends_on(exp.new_process('c', ['x']), timeout=[])", "a: depends_on"),
         ("process.place(per_machine='2')", "per_machine"),
+        ("process.place(per_machine=1.5)", "per_machine"),
+        ("process.place(per_machine=True)", "per_machine"),
+        ("process.place(spot='yes')", "spot"),
+        ("process.mount_empty_dir('a', 'yes', '/b')", "use_memory"),
+        ("process.binds(None)", "a: binds"),
     ],
 )
 def test_a_wrong_type_is_an_error_on_its_line(declare, line, setting):
