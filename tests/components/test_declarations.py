@@ -10,10 +10,7 @@ import pytest
 
 from symphony import Experiment, Process, ProcessGroup
 from symphony.errors import UserError
-from symphony.spec import pod
-from symphony.spec.pod import Toleration
 from symphony.spec.process import Resources
-from symphony.spec.setting import explicit_settings
 
 
 @pytest.fixture
@@ -124,61 +121,6 @@ def test_later_calls_add_services_and_win_by_name() -> None:
     assert spec.resource_limit == Resources(cpu=4, memory="8Gi", gpu=1)
 
 
-def test_pod_settings_are_stored() -> None:
-    process = Process("a")
-    process.node_selector("gpu", "v100")
-    process.node_selector(key="disk", value="ssd")
-    process.add_toleration(key="gpu", operator="Exists", effect="NoSchedule")
-    process.add_toleration(key="a", operator="Equal", value="b", effect="NoExecute")
-    process.restart_policy("Never")
-    process.add_label("a", "1")
-    process.add_labels({"b": "2"}, c="3")
-    settings = process.spec.pod
-    assert settings.node_selector == {"gpu": "v100", "disk": "ssd"}
-    assert settings.tolerations == (
-        Toleration("gpu", "Exists", None, "NoSchedule"),
-        Toleration("a", "Equal", "b", "NoExecute"),
-    )
-    assert settings.restart_policy == "Never"
-    assert settings.labels == {"a": "1", "b": "2", "c": "3"}
-
-
-def test_mounts_are_stored() -> None:
-    process = Process("a")
-    process.mount_nfs("nas", "/data", "/mnt/data")
-    process.mount_nfs(server="nas", path="/data", mount_path="/mnt/again", name="data")
-    process.mount_secret("key", "/etc/key", default_mode=0o400)
-    process.mount_git_repo("git://x", "abc", "/src")
-    process.mount_host_path("/dev", "/dev", hostpath_type="Directory")
-    process.mount_empty_dir("scratch", True, "/scratch")
-    process.mount_shared_memory()
-    assert process.spec.mounts == (
-        pod.NfsMount(server="nas", path="/data", mount_path="/mnt/data"),
-        pod.NfsMount(server="nas", path="/data", mount_path="/mnt/again", name="data"),
-        pod.SecretMount(secret_name="key", mount_path="/etc/key", default_mode=0o400),
-        pod.GitRepoMount(repository="git://x", revision="abc", mount_path="/src"),
-        pod.HostPathMount(path="/dev", mount_path="/dev", hostpath_type="Directory"),
-        pod.EmptyDirMount(name="scratch", use_memory=True, mount_path="/scratch"),
-        pod.SharedMemoryMount(name="devshm", mount_path="/dev/shm"),
-    )
-
-
-def test_group_settings_are_stored() -> None:
-    group = ProcessGroup("g", env={"A": 1}, image="i", preamble_cmds="cd x", start_dir="/data")
-    group.set_envs({"A": 3, "B": 2})
-    group.image_pull_policy("Never")
-    group.mount_shared_memory()
-    group.node_selector("gpu", "v100")
-    group.pod_yml["spec"] = {"hostIPC": True}
-    spec = group.spec
-    assert spec.env == {"A": "3", "B": "2"}
-    assert (spec.image, spec.image_pull_policy) == ("i", "Never")
-    assert (spec.preamble_cmds, spec.start_dir) == (("cd x",), "/data")
-    assert [mount.name for mount in spec.mounts] == ["devshm"]
-    assert [setting.name for setting, _ in explicit_settings(spec.pod)] == ["node_selector", "pod_yml"]
-    assert ProcessGroup.from_spec(spec).spec == spec
-
-
 def test_a_spec_does_not_change_with_its_process() -> None:
     process = Process("a", ["x"])
     process.container_yml["a"] = [1]
@@ -192,6 +134,8 @@ def test_a_spec_does_not_change_with_its_process() -> None:
     assert (dict(before.env), before.binds) == ({}, ())
     again = Process.from_spec(process.spec)
     assert again.spec == process.spec
+    group = ProcessGroup("g", env={"A": 1}, image="i", preamble_cmds="cd x", start_dir="/data").spec
+    assert ProcessGroup.from_spec(group).spec == group
     again.pod_yml["b"] = 2
     assert process.spec.pod.pod_yml == {"spec": {"hostIPC": True}}
 

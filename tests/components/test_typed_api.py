@@ -129,8 +129,6 @@ except UserError as error:
     print(error.what, error.where, error.remedy)
 '''
 
-DECLARATIONS = ("Experiment", "NodePool", "Place", "Process", "ProcessGroup", "Resources", "Toleration")
-
 
 def basedpyright(file: Path) -> set[int]:
     settings = {"typeCheckingMode": "standard", "pythonVersion": "3.11", "include": [file.name]}
@@ -200,26 +198,6 @@ def test_plan_session_and_addresses_before_the_launch_are_errors(attribute_name:
             getattr(thing, attribute)
         assert raised.value.what == f'{type(thing).__name__} "{name}" is not launched yet'
         assert "test_typed_api.py:" in raised.value.where
-
-
-def test_docstring_examples_run() -> None:
-    ran = 0
-    for owner, thing in docstrings.public_api():
-        code = docstrings.example(thing)
-        name = (owner or thing).__name__
-        if code is None or "Cluster" in code or "with " in code or name not in DECLARATIONS:
-            continue
-        experiment = Experiment("rl", secrets=[])
-        for known in ("learner", "a", "b"):
-            if "get_process(" in code:
-                experiment.new_process(known)
-        if "get_process_group(" in code:
-            experiment.new_process_group("agents")
-        known = {name: getattr(symphony, name) for name in vars(symphony)["__all__"]}
-        processes = {name: experiment.new_process(name) for name in ("process", "prepare", "train")}
-        exec(code, {**known, **processes, "experiment": experiment})
-        ran += 1
-    assert ran >= 25
 
 
 def test_resource_options_are_passed_to_components() -> None:
