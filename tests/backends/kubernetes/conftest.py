@@ -69,6 +69,17 @@ def stack(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Ite
         yield name
 
 
+@pytest.fixture
+def place(sandbox: Sandbox, stack: str, kubectl: Callable[..., str]) -> Iterator[str]:
+    """A namespace that an administrator made, in which the stack runs."""
+    name = f"{stack}-place"
+    kubectl("create", "namespace", name)
+    kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+    sandbox.config(stack, namespace=name, createNamespace="false")
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")
+
+
 @contextlib.contextmanager
 def configured(sandbox: Sandbox, cluster: Access, kubectl: Callable[..., str]) -> Iterator[str]:
     """Configure a stack, and delete its experiment at the end of the block."""

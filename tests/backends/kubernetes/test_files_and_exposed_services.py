@@ -1,9 +1,10 @@
-"""Pods on the real cluster receive config files, git clones and NFS mounts, and expose services."""
+"""Pods on the real cluster receive config and secret files and git clones, and expose services."""
 
 from __future__ import annotations
 
 import hashlib
 import http.client
+import json
 import shutil
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.kubernetes.diagnosis.test_why import broken, steps
-from tests.backends.kubernetes.test_runs import Live, becomes, up
+from tests.backends.kubernetes.test_runs import Live, becomes, uids, up
 from tests.sandbox import Sandbox, wait_for
 from toolchain.kubernetes import images
 from toolchain.kubernetes.fixtures import Access as Cluster
@@ -29,10 +30,10 @@ with Experiment("e") as e:
 
 
 @pytest.mark.thorough
-def test_config_files_arrive_unchanged_and_their_changes_restart_no_process(
-    sandbox: Sandbox, stack: str, live: Live
+def test_config_files_arrive_unchanged_restart_no_process_and_are_restored_after_an_edit(
+    sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
-    """One of them has every character."""
+    """One of them has every character, and somebody edits the ConfigMap in the cluster."""
     text = "".join(map(chr, (*range(1, 256), 0x2028, 0x2029, 0xFEFF, 0xFFFD, 0xFFFE, 0x1F600)))
     (sandbox.folder / "train.yaml").write_text(text)
     (sandbox.folder / "table.bin").write_bytes(b"\xff\x00\xfe")
@@ -52,10 +53,39 @@ with Experiment("e", configs=["train.yaml", "table.bin"]) as e:
     assert live("pods", stack)[0]["metadata"]["uid"] == before
     (result,) = [each for each in live("configmaps", stack) if each["metadata"]["name"] == "symphony-configs"]
     assert result["data"] == {"train.yaml": "lr: 0.2\n"}
+
+    edit = {"train.yaml": "lr: 99\n", "more": "x"}
+    patch = json.dumps({"data": edit})
+    kubectl("-n", stack, "patch", "configmap", "symphony-configs", "--type=merge", "-p", patch)
+    rows = sandbox.symphony("drift", stack, "--json", code=1).json
+    assert {row["field"]: row["lives"] for row in rows} == {f"data.{key}": edit[key] for key in edit}
+    assert "train.yaml changed" in up(sandbox, stack, program, code=0)
+    assert "Nothing changes" in up(sandbox, stack, program, code=0)
+
     (sandbox.folder / "train.yaml").unlink()
     output = up(sandbox, stack, program, code=2)
     assert 'the config file "train.yaml" cannot be read: no such file' in output
     assert "line 3" in output
+
+
+@pytest.mark.thorough
+def test_up_updates_the_secret_file_in_a_running_pod(
+    sandbox: Sandbox, stack: str, tmp_path: Path, live: Live
+) -> None:
+    """The pod is not replaced; the process must reread the file."""
+    key = tmp_path / "key.txt"
+    program = f"""
+with Experiment("e", secrets=[{str(key)!r}]) as e:
+    read = 'while :; do read line < $SYMPH_SECRETS_DIR/key.txt; echo "is $line"; sleep 1; done'
+    e.new_process("a", command="sh", args=["-c", read])
+"""
+    key.write_text("first\n")
+    up(sandbox, stack, program, code=0)
+    before = uids(live, stack)
+    key.write_text("second\n")
+    up(sandbox, stack, program, code=0)
+    wait_for(lambda: "is second" in sandbox.symphony("logs", stack, "-t", "3").out, 100, "the file", pause=1)
+    assert uids(live, stack) == before
 
 
 @pytest.fixture(scope="module")
@@ -130,39 +160,6 @@ with Experiment("e") as e:
     prepared = broken(sandbox, stack, "missing", "prepared")
     assert any("no-such-branch" in line for line in prepared["more"])
     assert prepared["remedy"] == "Correct the repository or its revision"
-
-
-@pytest.mark.thorough
-def test_git_is_cloned_as_non_root_at_the_restricted_level(
-    sandbox: Sandbox, stack: str, git_image: str, repository: tuple[str, str]
-) -> None:
-    place, _ = repository
-    sandbox.config(stack, gitImage=git_image, podSecurity="restricted")
-    program = f"""
-with Experiment("e") as e:
-    p = e.new_process("a", command="sh", args=["-c", "cat /code/main.py; echo -as $(id -u)"])
-    p.container_yml["securityContext"] = {{"runAsUser": 1000}}
-    p.mount_git_repo("{place}", "main", "/code")
-"""
-    up(sandbox, stack, program, code=0)
-    becomes(sandbox, stack, "a", "completed")
-    assert sandbox.symphony("logs", stack, "a").out.splitlines()[0] == "two-as 1000"
-
-
-@pytest.mark.slow
-def test_why_names_an_unreachable_nfs_server_and_delete_still_works(
-    sandbox: Sandbox, stack: str, live: Live
-) -> None:
-    program = (
-        'with Experiment("e") as e: e.new_process("a", command="true").mount_nfs("192.0.2.77", "/x", "/x")'
-    )
-    up(sandbox, stack, program, code=1)
-    becomes(sandbox, stack, "a", "waiting", "FailedMount")
-    prepared = broken(sandbox, stack, "a", "prepared")
-    assert "192.0.2.77:/x" in prepared["what"]
-    assert "make its server reachable" in prepared["remedy"]
-    sandbox.symphony("delete", stack, "-y", timeout=120)
-    assert live("pods", stack) == []
 
 
 @pytest.mark.usefixtures("own")

@@ -1,4 +1,4 @@
-"""Experiments on the real cluster: followed logs, secrets, and namespaces of other owners."""
+"""Experiments on the real cluster: logs, secrets, and what is kept, drifts or leaks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import pytest
 import yaml
 
 from symphony.backends.kubernetes import observe
+from symphony.backends.kubernetes.api.client import client_of, path_of
 from symphony.backends.observe import Recorded
-from tests.sandbox import Sandbox, wait_for
+from tests.backends.kubernetes.relay import relayed
+from tests.sandbox import SYMPHONY, Sandbox, wait_for
+from toolchain.kubernetes.fixtures import Access
 from toolchain.kubernetes.fixtures import Access as Cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
@@ -76,6 +79,37 @@ with Experiment("e") as e:
     assert [each.text for each in observe.logs(recorded, ["q"], tail=1) if not each.ended] == ["q3"]
 
 
+COUNTING = """
+with Experiment("e") as e:
+    e.new_process("a", command="sh", args=["-c", "i=0; while :; do echo n $i; i=$((i+1)); sleep 0.1; done"])
+"""
+
+
+@pytest.mark.thorough
+def test_logs_resume_after_a_broken_connection(
+    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    """No line is lost or printed twice; the command ends when the pod is gone."""
+    with relayed(cluster.kubeconfig, tmp_path) as (kubeconfig, cut):
+        sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
+        up(sandbox, stack, COUNTING, code=0)
+        following = sandbox.start([str(SYMPHONY), "logs", stack, "a", "-f"])
+        assert following.stdout is not None
+        seen: list[int] = []
+        for moment in (20, 40, 60, 80):
+            while len(seen) < moment:
+                seen.append(int(following.stdout.readline().split()[1]))
+            wait_for(cut, 20, "a connection to cut")
+        client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, "a"), grace=0)
+        # communicate() would miss the data that readline() has buffered.
+        out = following.stdout.read()
+        _, err = following.communicate(timeout=60)
+        seen += [int(line.split()[1]) for line in out.splitlines() if line.startswith("n ")]
+        assert seen == list(range(len(seen)))
+        assert following.returncode == 1, err  # its process was killed
+        sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})
+
+
 def test_a_non_root_process_reads_its_secret_and_no_file_of_symphony_has_it(
     sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -111,42 +145,98 @@ with Experiment("e", secrets=["{tmp_path / "key.txt"}"]) as e:
         assert not file.is_file() or b"aHVzaC1odXNoLTc" not in file.read_bytes(), file
 
 
-def test_up_and_delete_leave_a_foreign_namespace_untouched(
-    sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str], cluster: Cluster
-) -> None:
-    kubectl("create", "namespace", stack)
-    output = up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="true")', code=2)
-    assert "already exists, and symphony did not create it" in output
-    assert live("pods", stack) == []
-    recorded = Recorded("", stack, {}, connection={"kubeconfig": cluster.kubeconfig})
-    assert observe.delete_orphans("kube/x#1", stack, recorded) == 0
-    assert kubectl("get", "namespace", stack, "-o", "jsonpath={.status.phase}") == "Active"
+WORD = "hush-9c1d"
+SECRETIVE = """
+import pulumi
+with Experiment(secret_env={"FILE": "key.txt"}, secrets=["file.txt"]) as e:
+    show = ["sh", "-c", "echo ${#FILE}-${#OUT}-$FILE | cut -c1-6; sleep 3600"]
+    a = e.new_process("a", command=show, env={"OUT": pulumi.Output.secret("hush-9c1d-out")})
+    e.new_process("b", command=["sleep", "3600"], env={"FILE": "plain"})
+"""
 
 
-def test_an_ordinary_user_runs_in_a_namespace_created_by_an_administrator(
-    sandbox: Sandbox, stack: str, cluster: Cluster, live: Live, kubectl: Callable[..., str]
+def test_secret_env_reaches_the_container_leaks_nowhere_and_a_new_value_restarts_it(
+    sandbox: Sandbox, stack: str, live: Live
 ) -> None:
-    """Objects of other users with the same names stay untouched."""
-    if not cluster.user_kubeconfig:
-        pytest.skip("this cluster has no ordinary user of ours")
-    sandbox.config(
-        stack,
-        namespace="ordinary",
-        createNamespace="false",
-        **{"kubernetes:kubeconfig": cluster.user_kubeconfig},
-    )
-    up(sandbox, stack, PAIR)
-    alpha = f"{stack}-alpha"
-    try:
-        becomes(sandbox, stack, "pool/w0", "running")
-        kubectl("-n", "ordinary", "delete", "service", alpha)
-        kubectl("-n", "ordinary", "create", "service", "clusterip", alpha, "--tcp=1")
-        refused = sandbox.symphony("delete", stack, "-y", code=2).err
-        assert f"the service {alpha} in namespace ordinary does not belong to {stack}" in refused
-        assert len(refused.splitlines()) == 1
-        assert len(live("pods", "ordinary")) == 2
-    finally:
-        kubectl("-n", "ordinary", "delete", "service", alpha, "--ignore-not-found")
-        sandbox.symphony("delete", stack, "-y", timeout=120)
-    assert [each["metadata"]["name"] for each in live("services", "ordinary")] == []
-    assert live("pods", "ordinary") == []
+    (sandbox.folder / "key.txt").write_text("hush-9c1d-one\n")
+    (sandbox.folder / "file.txt").write_text("x\n")
+    sandbox.write(SECRETIVE)
+    shown = [sandbox.symphony("plan", stack, "--json").out, sandbox.symphony("up", stack, "-y").out]
+    result = wait_for(lambda: sandbox.symphony("logs", stack, "a").out, 30, "the process prints")
+    assert "13-13-" in result
+    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in live("pods", stack)}
+    (sandbox.folder / "key.txt").write_text("hush-9c1d-two\n")
+    (sandbox.folder / "file.txt").write_text("y\n")
+    plan = sandbox.symphony("plan", stack)
+    assert "secret_env FILE: changed" in plan.out
+    assert "secret file.txt changed" in plan.out
+    shown += [plan.out, sandbox.symphony("up", stack, "-y").out, str(live("pods", stack))]
+    shown += [sandbox.pulumi("stack", "export", "-s", stack).out]
+    after = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in live("pods", stack)}
+    assert after["a"] != before["a"]
+    assert after["b"] == before["b"], "its FILE is plain text of its own"
+    assert sandbox.symphony("exec", stack, "a", "--", "sh", "-c", "echo $FILE").out == "hush-9c1d-two\n"
+    (sandbox.folder / "key.txt").write_text("hush-9c1d-three\n")
+    sandbox.symphony("restart", stack, "a")
+    assert sandbox.symphony("exec", stack, "a", "--", "sh", "-c", "echo $FILE").out == "hush-9c1d-three\n"
+    again = sandbox.symphony("up", stack, "-y").out
+    assert "Nothing changes" in again
+    assert [each for each in shown if WORD in each] == []
+    # The kept code of a run has the program, which has the word itself, and links to files with secrets.
+    files = [file for file in sandbox.home.rglob("*") if file.is_file() and not file.is_symlink()]
+    assert {file.name for file in files if WORD.encode() in file.read_bytes()} == {"__main__.py"}
+
+
+PRINTS = """
+with Experiment() as e:
+    e.new_process("a", command=["sh", "-c", "echo {word} 1; echo {word} 2; sleep 1000"])
+"""
+
+
+def test_runs_keep_the_logs_of_replaced_and_deleted_pods(sandbox: Sandbox, stack: str) -> None:
+    def printed(word: str) -> None:
+        wait_for(lambda: f"{word} 2" in sandbox.symphony("logs", stack).out, 30, f"it has printed {word}")
+
+    for word in ("first", "second"):
+        sandbox.write(PRINTS.format(word=word))
+        sandbox.symphony("up", stack, "-y")
+        printed(word)
+    assert sandbox.symphony("logs", stack, "--run", "1").out.splitlines()[:2] == ["first 1", "first 2"]
+    assert "second 1" in sandbox.symphony("logs", stack, "--run", "2").out
+    assert "2 runs kept" in sandbox.symphony("delete", stack, "-y").out
+    last = sandbox.symphony("logs", stack).out
+    assert last.splitlines()[:2] == ["second 1", "second 2"]
+    assert "first" not in last
+    (second, first) = sandbox.symphony("history", stack, "--json").json
+    assert first["state"] == "ended by the next run"
+    assert second["state"] == "deleted"
+    assert second["missing"] == []
+
+
+def test_drift_lists_changed_objects_and_leaks_list_unrecorded_ones(
+    sandbox: Sandbox, stack: str, cluster: Access, kubectl: Callable[..., str]
+) -> None:
+    sandbox.write(PRINTS.format(word="x").replace('1000"])', '1000"], binds=["replay"])'))
+    sandbox.symphony("up", stack, "-y")
+    assert sandbox.symphony("drift", stack, "--json").json == []
+    patch = '{"spec": {"ports": [{"name": "replay", "port": 7777, "targetPort": 7777}]}}'
+    (service,) = kubectl("-n", stack, "get", "service", "-o", "name").split()
+    kubectl("-n", stack, "patch", service, "--type=merge", "-p", patch)
+    rows = sandbox.symphony("drift", stack, "--json", code=1).json
+    assert {row["field"] for row in rows} >= {"spec.ports[0].port"}
+    kubectl("-n", stack, "set", "image", "pod/a", "a=localhost:5000/no/such:1")
+    out = sandbox.symphony("drift", stack, code=1).out
+    assert f"`symphony restart {stack} a`" in out
+    assert f"pulumi refresh -s {stack}`" in out
+    sandbox.symphony("restart", stack, "a", "-y")
+    sandbox.pulumi("refresh", "-s", stack, "--yes")
+    sandbox.symphony("up", stack, "-y")
+    assert sandbox.symphony("drift", stack, "--json").json == []
+    kubeconfig = {"KUBECONFIG": str(cluster.kubeconfig)}
+    assert stack not in sandbox.symphony("leaks", code=None, env=kubeconfig).out
+    (state,) = sandbox.home.glob(f"state/.pulumi/stacks/*/{stack}.json")
+    aside = state.rename(state.with_name("aside"))
+    leaked = sandbox.symphony("leaks", code=1, env=kubeconfig).out
+    assert f"delete namespace {stack}" in leaked
+    aside.rename(state)
+    sandbox.symphony("delete", stack, "-y")

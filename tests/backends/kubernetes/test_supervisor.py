@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from symphony.backends.kubernetes import supervisor
-from symphony.backends.kubernetes.supervisor import BLOCKED, COMPLETED, STOPPED, WHY
+from symphony.backends.kubernetes.supervisor import BLOCKED, STOPPED, WHY
 
 NOW = supervisor.created({"metadata": {"creationTimestamp": "2026-01-01T01:00:00Z"}})
 STARTS = {"spec": {"schedulingGates": [{"$patch": "delete", "name": supervisor.GATE}]}}
@@ -130,21 +127,6 @@ def test_an_ended_server_is_not_ready() -> None:
     assert "blocked" in notes(decided(orders("ready", serves=True), a=pod(exited(0)), b=pod())["b"])
 
 
-def test_a_dependent_pod_restarts_once_its_dependency_has_restarted() -> None:
-    together = orders("started", restarts=True)
-    started = decided(together, a=_started(pod(RUNNING), "x"), b=pod())["b"]["metadata"]["annotations"]
-    assert decided(together, a=_started(pod(RUNNING), "x"), b=pod(RUNNING, **started)) == {}
-    # The dependency has ended and is restarting.
-    gone = pod({"waiting": {"reason": "ContainerCreating"}})
-    assert decided(together, a=gone, b=pod(RUNNING, **started)) == {}
-    patch = decided(together, a=_started(pod(RUNNING), "y"), b=pod(RUNNING, **started))["b"]
-    assert "a (started)" in notes(patch)["restarts"]
-    # The pod is already annotated, or has exited by itself.
-    again = {**started, **patch["metadata"]["annotations"]}
-    assert decided(together, a=_started(pod(RUNNING), "y"), b=pod(RUNNING, **again)) == {}
-    assert decided(together, a=_started(pod(RUNNING), "y"), b=pod(exited(0), **started)) == {}
-
-
 def test_equal_workers_restart_when_one_is_another_and_start_when_all_have_ended() -> None:
     equal = orders(pods={}, equal=[["a", "b", "c"]])
     first = decided(equal, a=_worker("a1"), b=_worker("b1"), c=_worker("c1"), other=pod(RUNNING))
@@ -239,17 +221,6 @@ def test_a_pod_that_is_being_deleted_is_ignored() -> None:
     assert "why" in notes(decided(orders("completed"), a=old, b=pod())["b"])
 
 
-def test_other_pods_stop_after_their_delays_once_the_primary_completed() -> None:
-    ends = orders(primary="a", delays={"slow": 90})
-    pods = {"a": pod(exited(0)), "b": pod(), "c": pod(RUNNING), "slow": pod(RUNNING)}
-    stopped = decided(ends, **pods)
-    # The primary completed a minute ago.
-    assert set(stopped) == {"b", "c"}
-    assert {patch["metadata"]["annotations"][STOPPED] for patch in stopped.values()} == {COMPLETED}
-    assert stopped["c"]["spec"] == {"activeDeadlineSeconds": 1}
-    assert "spec" not in stopped["b"], "one that never started keeps its gate"
-
-
 def test_other_pods_stop_after_their_delays_once_the_primary_is_blocked() -> None:
     ends = orders(primary="a", delays={"a": 90, "slow": 90}, pods={})
     pods = {"a": pod(**{BLOCKED: "prepare failed"}), "slow": pod(RUNNING)}
@@ -340,59 +311,3 @@ def test_a_failed_primary_stops_the_other_pods(a: Any, is_over: bool) -> None:
 def test_stop_after_counts_from_the_oldest_pod() -> None:
     assert set(decided(orders(stop_after=3600), a=pod(exited(0)), c=pod(RUNNING))) == {"c"}
     assert decided(orders(stop_after=3601), c=pod(RUNNING)) == {}
-
-
-def test_the_warning_before_a_short_limit_comes_at_its_half(capsys: pytest.CaptureFixture[str]) -> None:
-    limited, pods = orders(stop_after=4000), {"a": pod(RUNNING)}
-    began, warned = NOW - 3600, set[str]()
-    for since in (3000, 3401, 3500):
-        supervisor._warn(limited, pods, began + since, warned)
-    supervisor._warn(orders(stop_after=400), pods, began + 199, short := set[str]())
-    assert not short
-    assert supervisor._next(orders(stop_after=20, pods={}), supervisor.Activity(None), pods, began + 5) == 5
-    assert capsys.readouterr().err.count("599 s") == 1
-
-
-class SlowWatch(supervisor._Api):
-    """A cluster whose watch reports each change after the supervisor has patched all pods."""
-
-    def __init__(self, pods: dict[str, dict[str, Any]]) -> None:
-        self.pods, self.events, self.patches = pods, list[Any](), 0
-        self._pods = self._jobs = ""
-        self._ahead = 0.0
-        self._every = {}
-        for version, (name, each) in enumerate(pods.items()):
-            each["metadata"] |= {
-                "name": name,
-                "labels": {supervisor.POD: name},
-                "resourceVersion": f"{version}",
-            }
-
-    def _call(
-        self, method: str, path: str, query: Any = None, more: float = 0, body: Any = None
-    ) -> contextlib.AbstractContextManager[Any]:
-        if method == "PATCH":
-            self.patches += 1
-            patched = json.loads(json.dumps(self.pods[path.rpartition("/")[2]]))
-            patched["metadata"]["annotations"] |= body["metadata"]["annotations"]
-            patched["metadata"]["resourceVersion"] = f"{100 + self.patches}"
-            self.events.append(patched)
-            return io.BytesIO(json.dumps(patched).encode())
-        if "watch" in query:
-            return contextlib.nullcontext(self._lines())
-        listed = {"items": list(self.pods.values()), "metadata": {"resourceVersion": "9"}}
-        return io.BytesIO(json.dumps(listed).encode())
-
-    def _lines(self) -> Iterator[str]:
-        yield json.dumps({"type": "MODIFIED", "object": self.pods["c"]})
-        for each in self.events:
-            yield json.dumps({"type": "MODIFIED", "object": each})
-
-
-def test_a_pod_is_patched_once_where_the_watch_is_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = SlowWatch({"a": pod(exited(0)), **{name: pod(RUNNING) for name in "bcdef"}})
-    monkeypatch.setenv(supervisor.ORDERS, json.dumps({**orders(primary="a", pods={}), "experiment": "e"}))
-    monkeypatch.setattr(supervisor, "_Api", lambda: cluster)
-    monkeypatch.setattr(supervisor, "_IDLE", -1)
-    supervisor.main()
-    assert cluster.patches == 5

@@ -8,18 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.backends.kubernetes.test_runs import Live, becomes, uids
+from tests.backends.kubernetes.test_runs import Live, uids
 from tests.sandbox import Sandbox
 from toolchain.kubernetes.fixtures import Access as Cluster
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 NO_KUBECONFIG = {"KUBECONFIG": "/nowhere"}
-
-PROGRAM = """
-with Experiment("e") as e:
-    e.new_process("server", command="sleep", args=["999"]).binds("alpha")
-    e.new_process("client", command="sleep", args=["{seconds}"]).connects("alpha")
-"""
 SCRIPT = """
 from symphony.engine import Cluster
 cluster = Cluster.new("kube", **{options!r})
@@ -31,37 +25,6 @@ client.connects("alpha")
 cluster.launch(e, force={force})
 print(cluster.describe_experiment({name!r})[None]["client"]["State"])
 """
-
-
-@pytest.mark.slow
-def test_pulumi_creates_symphony_changes_a_script_deletes(sandbox: Sandbox, stack: str, live: Live) -> None:
-    sandbox.write(PROGRAM.format(seconds=1000))
-    sandbox.pulumi("stack", "init", stack)
-    sandbox.pulumi("up", "--stack", stack, "--yes", "--skip-preview", timeout=120)
-    becomes(sandbox, stack, "client", "running")
-    becomes(sandbox, stack, "server", "running")
-    before = uids(live, stack)
-    assert set(before) == {"server", "client"}
-    assert "Nothing changes" in sandbox.symphony("up", stack, "-y", timeout=120).out
-
-    sandbox.write(PROGRAM.format(seconds=1001))
-    # The server would treat the new spec as an update of the running pod, which is forbidden.
-    previewed = sandbox.pulumi("preview", "--stack", stack, "--diff", timeout=120).out
-    assert "1001" in previewed, previewed
-    assert "1 to replace" in previewed, previewed
-    assert "restart" in sandbox.symphony("plan", stack, timeout=120).out
-    assert uids(live, stack) == before
-
-    sandbox.symphony("up", stack, "-y", timeout=120)
-    after = uids(live, stack)
-    assert [name for name in before if before[name] != after[name]] == ["client"]
-    args = {each["metadata"]["name"]: each["spec"]["containers"][0]["args"] for each in live("pods", stack)}
-    assert args == {"server": ["999"], "client": ["1001"]}
-    sandbox.pulumi("up", "--stack", stack, "--yes", "--skip-preview", "--expect-no-changes")
-
-    sandbox.python(f"from symphony.engine import Cluster; Cluster.new('kube').delete({stack!r})", timeout=120)
-    assert live("pods", stack) == live("services", stack) == []
-    assert stack not in sandbox.symphony("ls").out
 
 
 @pytest.mark.thorough

@@ -26,15 +26,6 @@ def test_requests_keep_the_base_path_of_the_server_url() -> None:
         assert client.target("/x/exec?stdin=true") == "/k8s/clusters/c-1/x/exec?stdin=true"
 
 
-def test_exec_keeps_the_base_path_of_the_server_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    from symphony.backends.kubernetes.api.channels import Channels
-
-    with serving(lambda _: (404, {"message": "nothing"})) as api:
-        with pytest.raises(Refused):
-            Channels(api.client("/k8s/clusters/c-1"), "/api/v1/x/exec", [("a", "b")], ["v5"])
-        assert api.paths("GET") == ["/k8s/clusters/c-1/api/v1/x/exec?a=b"]
-
-
 @pytest.mark.parametrize("cut", [0, 3], ids=["between two pieces", "in a piece"])
 def test_a_truncated_response_raises_an_error(cut: int) -> None:
     result = chunked(b"one\n", b"tw", end=False)

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from symphony.backends.kubernetes.api.client import client_of, path_of
 from tests.backends.kubernetes.relay import silenced
-from tests.backends.kubernetes.test_runs import Live, up
 from tests.sandbox import SYMPHONY, Sandbox, wait_for
 from toolchain.kubernetes.fixtures import Access as Cluster
 
@@ -109,35 +107,3 @@ def test_every_command_fails_in_time_when_the_api_server_is_silent(
         for name, text in errors_within(began, allowed, changing).items():
             assert "answer" in text, (name, text)
     kubectl("delete", "namespace", *stacks, "--wait=false")
-
-
-@pytest.mark.slow
-def test_up_and_delete_fail_when_the_api_server_falls_silent_midway(
-    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path, live: Live
-) -> None:
-    slow = """
-with Experiment("e") as e:
-    for i in range(6):
-        e.new_process(f"p{{i}}", command="sh", args=["-c", "trap : TERM; sleep 99{} & wait; wait"])
-"""
-    sandbox.config(stack, grace="20")
-    up(sandbox, stack, slow.format(0), code=0)
-    with silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
-        sandbox.config(stack, **{"kubernetes:kubeconfig": kubeconfig})
-        sandbox.write(slow.format(1))
-        process = sandbox.start([str(SYMPHONY), "up", stack, "-y"])
-        # Pods that do not end at once: the engine waits for them.
-        wait_for(
-            lambda: any("deletionTimestamp" in each["metadata"] for each in live("pods", stack)),
-            60,
-            "it works",
-        )
-        silence.set()
-        out, err = process.communicate(timeout=240)
-        assert process.returncode == 1, out + err
-        assert "does not answer" in err, err
-        # The address in the state reaches the server again.
-        Path(kubeconfig).write_text(Path(cluster.kubeconfig).read_text())
-    for pod in [each["metadata"]["name"] for each in live("pods", stack)]:
-        client_of(cluster.kubeconfig, "").delete(path_of("pods", stack, pod), grace=0)
-    up(sandbox, stack, slow.format(1), code=0)

@@ -69,14 +69,6 @@ def test_the_cluster_identifier_does_not_depend_on_the_rights_of_the_user() -> N
             assert inventory.identifier(api.client()) == ("ours" if status == 200 else api.url)
 
 
-def test_an_expired_token_is_reported_as_rejected_credentials() -> None:
-    with serving(Cluster(status=401)) as api:
-        for connection in (None, {"context": "c"}):
-            with pytest.raises(Refused, match="rejected your credentials") as error:
-                observe.ensure_same_location(recorded(api), "rl", connection)
-            assert error.value.remedy == "Log in to the cluster again"
-
-
 def test_an_unavailable_server_is_an_error_only_if_connection_settings_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,9 +140,14 @@ def test_the_error_for_a_vanished_cluster_suggests_pulumi_stack_rm(monkeypatch: 
     assert "; if" not in f"{error.value.line}{pinned.value.line}"
 
 
+TERMINATING = thing("Namespace", "rl", "1", OWNER, status={"phase": "Terminating"})
+TERMINATING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+
 @pytest.mark.parametrize(
     ("existing", "create", "remedy"),
     [
+        (TERMINATING, True, "wait until it is deleted"),
         (namespace("rl"), True, "set symphony:createNamespace to false if an administrator created it"),
         (namespace("rl", owner="symphony/other#1"), True, "rename the stack"),
         (None, False, "ask an administrator to create it, or remove symphony:createNamespace"),

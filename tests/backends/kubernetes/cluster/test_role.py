@@ -6,7 +6,6 @@ The conformance suite runs whole as this user too, among the slow tests.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,32 +29,17 @@ with Experiment("e", secrets=[{secret!r}]) as e:
 """
 
 
-@pytest.fixture
-def granted(
-    own: Cluster, sandbox: Sandbox, stack: str, kubectl: Callable[..., str], tmp_path: Path
-) -> Callable[..., str]:
-    """Start the experiment with these settings, in a namespace created for an ordinary user."""
-    kubectl("create", "namespace", stack)
-    kubectl("-n", stack, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-    access.grant(Layout.default(), access.ORDINARY, stack)
-    sandbox.config(stack, createNamespace="false", **{"kubernetes:kubeconfig": own.user_kubeconfig})
-    (tmp_path / "key").write_text("hush\n")
-
-    def run(**settings: str) -> str:
-        sandbox.config(stack, **settings)
-        return up(sandbox, stack, PROGRAM.format(secret=str(tmp_path / "key")))
-
-    return run
-
-
 def test_every_command_works_with_only_the_role_of_symphony_rbac(
-    granted: Callable[..., str], sandbox: Sandbox, stack: str, live: Live, tmp_path: Path
+    own: Cluster, sandbox: Sandbox, stack: str, place: str, live: Live, tmp_path: Path
 ) -> None:
     """With Jobs, which need more of the role than pods alone."""
-    granted(controller="Job")
+    access.grant(Layout.default(), access.ORDINARY, place)
+    sandbox.config(stack, controller="Job", **{"kubernetes:kubeconfig": own.user_kubeconfig})
+    (tmp_path / "key").write_text("hush\n")
+    up(sandbox, stack, PROGRAM.format(secret=str(tmp_path / "key")))
     becomes(sandbox, stack, "a", "running")
     assert becomes(sandbox, stack, "bad", "failed")["why"] == "exit 3: the reason"
-    assert len(live("jobs", stack)) == 2
+    assert len(live("jobs", place)) == 2
     wait_for(lambda: "hush" in sandbox.symphony("logs", stack, "a").out, 20, "its first word", pause=0.5)
     assert sandbox.symphony("exec", stack, "a", "--", "sh", "-c", "echo in; exit 7", code=7).out == "in\n"
     (tmp_path / "there").write_text("and back")
@@ -72,17 +56,4 @@ def test_every_command_works_with_only_the_role_of_symphony_rbac(
     assert sandbox.planned(stack) == {"a", "bad"}
     sandbox.symphony("delete", stack, "-y", timeout=120)
     for kind in ("pods", "jobs", "services", "secrets"):
-        assert live(kind, stack) == [], kind
-
-
-@pytest.mark.thorough
-def test_why_explains_an_unschedulable_pod_without_access_to_nodes(
-    granted: Callable[..., str], sandbox: Sandbox, stack: str
-) -> None:
-    granted(patience="5")
-    sandbox.write('with Experiment("e") as e: e.new_process("a", command="true").resource_request(cpu=500)')
-    sandbox.symphony("up", stack, "-y", code=1, timeout=120)
-    scheduled = steps(sandbox, stack, "a")["scheduled"]
-    assert scheduled["broken"]
-    assert "Insufficient cpu" in scheduled["what"]
-    sandbox.symphony("delete", stack, "-y", timeout=120)
+        assert live(kind, place) == [], kind

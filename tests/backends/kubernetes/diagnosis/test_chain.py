@@ -9,7 +9,7 @@ import pytest
 
 from symphony.backends.kubernetes import observe, pod_status, supervisor, why
 from symphony.backends.observe import Link, Recorded
-from tests.backends.kubernetes.scripted_api import Answer, Asked, serving
+from tests.backends.kubernetes.scripted_api import Answer, Asked, client_to, serving
 from tests.backends.kubernetes.status.test_pod_status import RUNS, ended, pod, waits
 from tests.backends.kubernetes.status.test_watch import event
 
@@ -35,53 +35,41 @@ def links(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
     return list(why.chain(facts, "rl"))
 
 
+def stopped(why: str) -> Body:
+    """Return a pod that the supervisor stopped with its experiment."""
+    return pod(ended(143), phase="Failed", metadata={"annotations": {supervisor.STOPPED: why}})
+
+
+def unscheduled(message: str) -> Body:
+    thing = pod(None, conditions=[{"type": "PodScheduled", "status": "False", "message": message}])
+    del thing["spec"]["nodeName"]
+    return thing
+
+
+ROOT_USER = 'runAsNonRoot and image will run as root (pod: "a_b(c)", container: a)'
+LIMIT = "the time limit of 8 h is over"
+
+
 @pytest.mark.parametrize(
-    ("thing", "words"),
+    ("thing", "words", "remedy"),
     [
-        (
-            pod(
-                None,
-                conditions=[
-                    {
-                        "type": "PodScheduled",
-                        "status": "False",
-                        "message": 'persistentvolumeclaim "x" not found',
-                    }
-                ],
-            ),
-            "Create that claim",
-        ),
-        (
-            pod(
-                waits(
-                    "CreateContainerConfigError",
-                    'runAsNonRoot and image will run as root (pod: "a_b(c)", container: a)',
-                )
-            ),
-            "runAsUser",
-        ),
-        (pod(waits("CreateContainerConfigError", 'secret "x" not found')), "its variables refer"),
+        (unscheduled('persistentvolumeclaim "x" not found'), "", "Create that claim"),
+        (pod(waits("CreateContainerConfigError", ROOT_USER)), "", "runAsUser"),
+        (pod(waits("CreateContainerConfigError", 'secret "x" not found')), "", "its variables refer"),
+        # A child was killed, and the process itself ended well.
+        (pod(ended(0, reason="OOMKilled")), "out of memory", "resource_limit"),
+        (stopped(LIMIT), LIMIT, "symphony up"),
     ],
 )
-def test_each_cause_has_its_own_remedy(thing: Body, words: str) -> None:
-    if thing["status"].get("conditions"):
-        del thing["spec"]["nodeName"]
-    assert words in links(thing)[-1].remedy
+def test_each_cause_has_its_own_remedy(thing: Body, words: str, remedy: str) -> None:
+    last = links(thing)[-1]
+    assert words in last.what
+    assert remedy in last.remedy
 
 
-def test_why_reports_out_of_memory_of_a_child_although_the_exit_code_is_0() -> None:
-    result = links(pod(ended(0, reason="OOMKilled")))[-1]
-    assert "out of memory" in result.what
-    assert "resource_limit" in result.remedy
-
-
-def test_why_of_a_process_that_ended_with_its_experiment_names_no_memory() -> None:
-    stopped = pod(ended(143), phase="Failed")
-    stopped["metadata"]["annotations"] = {supervisor.STOPPED: supervisor.COMPLETED}
-    assert links(stopped)[-1].what == f"stopped: {supervisor.COMPLETED}"
-    assert not links(stopped)[-1].remedy
-    stopped["metadata"]["annotations"] = {supervisor.STOPPED: "the time limit of 8 h is over"}
-    assert "symphony up" in links(stopped)[-1].remedy
+def test_a_process_that_completed_with_its_experiment_needs_no_remedy() -> None:
+    last = links(stopped(supervisor.COMPLETED))[-1]
+    assert (last.what, last.remedy) == (f"stopped: {supervisor.COMPLETED}", "")
 
 
 QUOTA = {"metadata": {"name": "few"}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
@@ -120,6 +108,14 @@ def test_a_completed_job_whose_pod_is_gone_is_not_a_broken_link() -> None:
     assert "Job is complete" in result[-1].what
 
 
+def test_why_says_that_the_api_server_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
+    facts = {"pod_name": "a", "container_name": "a", "image": "x"}
+    result = why.read_chain(client_to("http://127.0.0.1:1"), Recorded("", "n", {"a": facts}), "a", "n")
+    assert [link.step for link in result if link.broken] == ["reached"]
+    assert "does not answer" in result[-1].what
+
+
 @pytest.mark.parametrize("there", [False, True], ids=["gone", "failed"])
 def test_why_and_process_both_say_the_job_creates_another_pod(there: bool) -> None:
     """Neither tells the user to run `up`: nothing needs to be done."""
@@ -145,62 +141,64 @@ def test_why_and_process_both_say_the_job_creates_another_pod(there: bool) -> No
     assert "symphony up" not in f"{last.what} {last.remedy}"
 
 
-def last_link(thing: Body, events: Sequence[Body] = ()) -> tuple[str, str, bool]:
-    result = links(thing, events)
-    assert not any(each.broken for each in result[:-1])
-    return result[-1].step, result[-1].what, result[-1].broken
-
-
 ENDED_WITH_IT = ended(143)
-
-
-@pytest.mark.parametrize(
-    "state", [RUNS, waits("CrashLoopBackOff"), ENDED_WITH_IT], ids=["well", "fails", "ended"]
+MOUNT, PULLING = event("FailedMount"), event("Pulling", "00:00:02")
+BROKEN_INIT = pod_with_sidecar(
+    pod_with_sidecar(pod(waits("PodInitializing"), phase="Failed"), ENDED_WITH_IT),
+    ended(128),
+    name="clone-x",
+    policy="Never",
 )
-def test_the_state_of_a_sidecar_does_not_affect_a_running_process(state: Body) -> None:
-    assert last_link(pod_with_sidecar(pod(RUNS), state, started=state is RUNS)) == ("ready", "running", False)
-
-
-def test_a_failed_process_is_not_blamed_on_the_sidecar_that_ended_with_it() -> None:
-    assert last_link(pod_with_sidecar(pod(ended(1), phase="Failed"), ENDED_WITH_IT)) == (
-        "exit",
-        "exit 1",
-        True,
-    )
 
 
 @pytest.mark.parametrize(
-    ("state", "expected"),
+    ("thing", "events", "step", "what", "broken"),
     [
-        (waits("ImagePullBackOff"), ("pulled", "no: p:1: ImagePullBackOff")),
-        (waits("CrashLoopBackOff"), ("prepared", "no: proxy: ")),
-        (waits("CreateContainerError", "no"), ("prepared", "no: proxy: CreateContainerError: no")),
-        (RUNS, ("prepared", "proxy is running")),
+        # The state of a sidecar does not affect a running process.
+        (pod_with_sidecar(pod(RUNS), RUNS, started=True), [], "ready", "running", False),
+        (pod_with_sidecar(pod(RUNS), waits("CrashLoopBackOff")), [], "ready", "running", False),
+        (pod_with_sidecar(pod(RUNS), ENDED_WITH_IT), [], "ready", "running", False),
+        (pod_with_sidecar(pod(ended(1), phase="Failed"), ENDED_WITH_IT), [], "exit", "exit 1", True),
+        # A sidecar prevents the start.
+        (
+            pod_with_sidecar(pod(waits("PodInitializing")), waits("ImagePullBackOff")),
+            [],
+            "pulled",
+            "no: p:1: ImagePullBackOff",
+            True,
+        ),
+        (
+            pod_with_sidecar(pod(waits("PodInitializing")), waits("CreateContainerError", "no")),
+            [],
+            "prepared",
+            "no: proxy: CreateContainerError: no",
+            True,
+        ),
+        (pod_with_sidecar(pod(waits("PodInitializing")), RUNS), [], "prepared", "proxy is running", True),
+        (BROKEN_INIT, [], "prepared", "no: clone-x: exit 128", True),
+        # An old mount failure is ignored once the image is being pulled.
+        (pod(waits("ContainerCreating")), [MOUNT], "prepared", "no: FailedMount: words", True),
+        (
+            pod(waits("ContainerCreating")),
+            [MOUNT, PULLING],
+            "pulled",
+            "not yet: the image is being pulled",
+            True,
+        ),
     ],
-    ids=["image", "crash", "start", "not started yet"],
 )
-def test_a_sidecar_that_prevents_the_start_is_the_broken_link(state: Body, expected: tuple[str, str]) -> None:
-    step, what, broken = last_link(pod_with_sidecar(pod(waits("PodInitializing")), state))
-    assert (step, what, broken) == (*expected, True)
-
-
-def test_a_failed_init_container_is_blamed_rather_than_a_sidecar() -> None:
-    failed = pod_with_sidecar(pod(waits("PodInitializing"), phase="Failed"), ENDED_WITH_IT)
-    failed = pod_with_sidecar(failed, ended(128), name="clone-x", policy="Never")
-    assert last_link(failed)[:2] == ("prepared", "no: clone-x: exit 128")
-    assert pod_status.status("a", "a", failed).why == "clone-x: exit 128"
+def test_the_last_link_is_the_step_that_counts(
+    thing: Body, events: Sequence[Body], step: str, what: str, broken: bool
+) -> None:
+    *before, last = links(thing, events)
+    assert not any(each.broken for each in before)
+    assert (last.step, last.what, last.broken) == (step, what, broken)
 
 
 def test_a_crashing_process_is_blamed_although_a_sidecar_crashes_too() -> None:
     both = pod_with_sidecar(pod(waits("CrashLoopBackOff"), ended(1)), waits("CrashLoopBackOff"))
     assert pod_status.status("a", "a", both).why == "CrashLoopBackOff: exit 1"
-
-
-def test_an_old_mount_failure_is_ignored_once_the_image_is_being_pulled() -> None:
-    creating = pod(waits("ContainerCreating"))
-    assert last_link(creating, [event("FailedMount")]) == ("prepared", "no: FailedMount: words", True)
-    later = [event("FailedMount"), event("Pulling", "00:00:02")]
-    assert last_link(creating, later) == ("pulled", "not yet: the image is being pulled", True)
+    assert pod_status.status("a", "a", BROKEN_INIT).why == "clone-x: exit 128"
 
 
 @pytest.mark.parametrize(("moment", "is_named"), [("00:00:05", True), ("00:05:00", False)])

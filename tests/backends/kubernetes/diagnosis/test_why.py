@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -115,40 +114,3 @@ def test_why_ends_each_chain_at_the_failing_step(
     output = sandbox.symphony("why", stack, "bad").out.splitlines()
     assert output[-4].endswith("<- here")
     assert f"symphony logs {stack} bad" in output[-1]
-
-
-@pytest.mark.thorough
-def test_why_of_an_evicted_pod_quotes_the_events_of_the_cluster(
-    sandbox: Sandbox, stack: str, kubectl: Callable[..., str]
-) -> None:
-    up(sandbox, stack, 'with Experiment("e") as e: e.new_process("a", command="sleep", args=["999"])')
-    eviction = (
-        f'{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"a","namespace":"{stack}"}}}}'
-    )
-    kubectl("create", "--raw", f"/api/v1/namespaces/{stack}/pods/a/eviction", "-f", "-", stdin=eviction)
-    becomes(sandbox, stack, "a", "lost")
-    wait_for(
-        lambda: "no longer exists" in steps(sandbox, stack, "a")["created"]["what"],
-        30,
-        "the pod is gone",
-        pause=0.5,
-    )
-    created = broken(sandbox, stack, "a", "created")
-    assert any("Killing" in each for each in created["more"])
-    assert f"symphony up {stack}" in created["remedy"]
-
-
-@pytest.mark.thorough
-def test_why_says_the_api_server_does_not_answer_while_it_is_silent(
-    sandbox: Sandbox, stack: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from symphony.backends.kubernetes import why
-    from symphony.backends.observe import Recorded
-    from tests.backends.kubernetes.scripted_api import client_to
-
-    began = time.monotonic()
-    facts = {"pod_name": "a", "container_name": "a", "image": "x"}
-    links = why.read_chain(client_to("http://127.0.0.1:1"), Recorded("", "n", {"a": facts}), "a", "n")
-    assert [link.step for link in links if link.broken] == ["reached"]
-    assert "does not answer" in links[-1].what
-    assert time.monotonic() - began < 30

@@ -1,8 +1,6 @@
-"""`symphony:controller: Job` on the real cluster: a Job replaces an evicted pod."""
+"""`symphony:controller: Job` on the real cluster: the lifecycle of Jobs, their failures and retries."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 
@@ -24,14 +22,6 @@ def pods(live: Live, namespace: str) -> dict[str, str]:
     """Return the name of a pod in the plan -> its uid, without pods that are being deleted."""
     every = [each["metadata"] for each in live("pods", namespace)]
     return {each["labels"]["symphony/pod"]: each["uid"] for each in every if "deletionTimestamp" not in each}
-
-
-def evict(kubectl: Callable[..., str], namespace: str, pod: str) -> None:
-    body = (
-        '{"apiVersion":"policy/v1","kind":"Eviction",'
-        f'"metadata":{{"name":"{pod}","namespace":"{namespace}"}}}}'
-    )
-    kubectl("create", "--raw", f"/api/v1/namespaces/{namespace}/pods/{pod}/eviction", "-f", "-", stdin=body)
 
 
 def test_a_job_has_the_lifecycle_of_a_plain_pod(sandbox: Sandbox, jobs: str, live: Live) -> None:
@@ -60,55 +50,24 @@ def test_a_job_has_the_lifecycle_of_a_plain_pod(sandbox: Sandbox, jobs: str, liv
     assert live("pods", jobs) == live("jobs", jobs) == []
 
 
-@pytest.mark.slow
-def test_a_job_replaces_an_evicted_pod_and_logs_show_the_new_pod(
-    sandbox: Sandbox, jobs: str, live: Live, kubectl: Callable[..., str]
+def test_a_failed_job_stays_failed_until_the_next_up_and_a_job_with_retries_runs_again(
+    sandbox: Sandbox, jobs: str, live: Live
 ) -> None:
-    up(
-        sandbox,
-        jobs,
-        'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "hostname; sleep 999"])',
-        code=0,
-    )
-    (pod,) = live("pods", jobs)
-    name = pod["metadata"]["name"]
-    wait_for(lambda: name in sandbox.symphony("logs", jobs).out, 20, "its first word")
-    evict(kubectl, jobs, name)
-    wait_for(lambda: pods(live, jobs).get("a") not in (None, pod["metadata"]["uid"]), 60, "another pod")
-    becomes(sandbox, jobs, "a", "running")
-    (job,) = live("jobs", jobs)
-    assert (job["spec"]["backoffLimit"], job["status"].get("failed", 0)) == (0, 0), "nobody's fault"
-    (new,) = [each for each in live("pods", jobs) if "deletionTimestamp" not in each["metadata"]]
-    # The log of the first pod was deleted with it.
-    wait_for(lambda: new["metadata"]["name"] in sandbox.symphony("logs", jobs).out, 20, "the second word")
-
-
-def test_a_failed_job_stays_failed_until_the_next_up(sandbox: Sandbox, jobs: str, live: Live) -> None:
-    program = 'with Experiment("e") as e: e.new_process("a", command="sh", args=["-c", "echo no; exit 3"])'
+    program = """
+with Experiment("e") as e:
+    e.new_process("once", command="sh", args=["-c", "echo no; exit 3"])
+    e.new_process("again", command="sh", args=["-c", "echo try; exit 3"], restart_policy="OnFailure")
+"""
     up(sandbox, jobs, program)
-    assert becomes(sandbox, jobs, "a", "failed")["why"] == "exit 3: no"
-    wait_for(lambda: live("jobs", jobs)[0]["status"].get("conditions"), 20, "the Job gives up")
-    assert len(live("pods", jobs)) == 1
+    assert becomes(sandbox, jobs, "once", "failed")["why"] == "exit 3: no"
+    wait_for(lambda: len(live("pods", jobs)) > 2, 60, "a second try of one, and none of the other")
+    assert sandbox.processes(jobs)["again"]["state"] == "waiting"
+    tries = ("logs", jobs, "again")
+    wait_for(lambda: sandbox.symphony(*tries).out.splitlines().count("try") > 1, 20, "both can be read")
     before = pods(live, jobs)
     # `up` may see the process running just before it fails.
     up(sandbox, jobs, program)
-    assert pods(live, jobs)["a"] != before["a"]
-
-
-def test_a_job_with_retries_runs_again_and_logs_show_every_attempt(
-    sandbox: Sandbox, jobs: str, live: Live
-) -> None:
-    up(
-        sandbox,
-        jobs,
-        """
-with Experiment("e") as e:
-    e.new_process("a", command="sh", args=["-c", "echo try; exit 3"]).restart_policy("OnFailure")
-""",
-    )
-    wait_for(lambda: len(live("pods", jobs)) > 1, 60, "a second try")
-    assert sandbox.processes(jobs)["a"]["state"] == "waiting"
-    wait_for(lambda: sandbox.symphony("logs", jobs).out.splitlines().count("try") > 1, 20, "both can be read")
+    assert pods(live, jobs)["once"] != before["once"]
 
 
 def test_switching_a_stack_between_pods_and_jobs_never_runs_two_pods(

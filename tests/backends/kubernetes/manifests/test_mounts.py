@@ -51,18 +51,6 @@ def test_mount_empty_dir_uses_memory_only_if_requested(owner: str, memory: bool)
 
 
 @pytest.fixture
-def place(stack: str, sandbox: Sandbox, kubectl: Callable[..., str]) -> Iterator[str]:
-    """A namespace with a Secret, created by an administrator."""
-    name = f"{stack}-place"
-    kubectl("create", "namespace", name)
-    kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-    kubectl("-n", name, "create", "secret", "generic", "mine", "--from-literal=word=hush")
-    sandbox.config(stack, namespace=name, createNamespace="false", podSecurity="privileged")
-    yield name
-    kubectl("delete", "namespace", name, "--wait=false")
-
-
-@pytest.fixture
 def host(own: Cluster) -> Iterator[Path]:
     """A folder on the node."""
     folder = Path(f"/var/tmp/symphony-{uuid.uuid4().hex[:8]}")
@@ -75,7 +63,11 @@ def host(own: Cluster) -> Iterator[Path]:
 
 @pytest.mark.kubernetes
 @pytest.mark.timeout(300)
-def test_a_pod_reads_every_kind_of_mount(sandbox: Sandbox, stack: str, place: str, host: Path) -> None:
+def test_a_pod_reads_every_kind_of_mount(
+    sandbox: Sandbox, stack: str, place: str, host: Path, kubectl: Callable[..., str]
+) -> None:
+    kubectl("-n", place, "create", "secret", "generic", "mine", "--from-literal=word=hush")
+    sandbox.config(stack, podSecurity="privileged")
     up(sandbox, stack, PROGRAM.format(host=str(host)), code=0)
     becomes(sandbox, stack, "pair/reads", "running")
 

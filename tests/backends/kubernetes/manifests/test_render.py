@@ -136,11 +136,6 @@ def test_command_and_args_take_precedence_over_cmds(options, command, args):
         assert (made.get("command"), made.get("args")) == (command, args)
 
 
-def test_start_dir_becomes_working_dir():
-    assert container()["workingDir"] == "/work"
-    assert container(start_dir="/data")["workingDir"] == "/data"
-
-
 def experiment_with_every_setting() -> Experiment:
     experiment = Experiment(
         "rl", secrets=["~/.key"], configs=["train.yaml", "dir/table.bin"], env={"SEED": 1}
@@ -253,20 +248,6 @@ def test_a_changed_port_changes_only_pods_that_use_the_service() -> None:
     assert [name for name in "abc" if before[name] != after[name]] == ["a", "b"]
 
 
-def test_only_the_binding_process_gets_the_bind_variable() -> None:
-    experiment = Experiment("rl")
-    experiment.new_process("a").binds("s")
-    experiment.new_process("b").connects("s")
-    result = manifests(experiment).pods
-    env = {
-        name: {e["name"]: e["value"] for e in result[name][1]["spec"]["containers"][0]["env"]}
-        for name in "ab"
-    }
-    assert env["a"]["SYMPH_S_BIND"] == "0.0.0.0"
-    assert "SYMPH_S_BIND" not in env["b"]
-    assert env["b"]["SYMPH_S_HOST"] == "s.rl-x.svc"
-
-
 @pytest.mark.parametrize("controller", ["Pod", "Job"])
 def test_experiments_in_a_shared_namespace_have_no_object_name_in_common(controller: str) -> None:
     """Neither names of objects nor references to them are shared."""
@@ -343,31 +324,19 @@ def test_group_restart_policy_sets_pod_restart_policy_and_job_backoff_limit() ->
     assert jobs["tried"][1]["spec"]["backoffLimit"] > jobs["once"][1]["spec"]["backoffLimit"] == 0
 
 
-def test_place_sets_node_selector_and_resources_for_processes_and_groups():
+def test_place_sets_node_selector_resources_and_annotations():
     experiment = Experiment("rl")
     experiment.new_process("learner", command="x").place(gpu=1, gpu_type="v100", memory="8Gi")
-    group = experiment.new_process_group("agents")
-    group.place("cpu", per_machine=2)
-    for name in ("a", "b"):
-        group.new_process(name, command="x")
-    settings = Settings(image="rl:1")
-    spec = experiment.spec
+    settings, spec = Settings(image="rl:1"), experiment.spec
     plan = build_plan(spec, replace(expand.target_of(spec, settings, "rl"), pools=FLEET))
-    pods = {name: manifest for name, (_, manifest) in render.render(plan, settings, "o").pods.items()}
-
-    learner = pods["learner"]["spec"]
-    assert learner["nodeSelector"] == {POOL_LABEL: "gpu"}
-    assert learner["tolerations"] == [
+    _, learner = render.render(plan, settings, "o").pods["learner"]
+    assert learner["spec"]["nodeSelector"] == {POOL_LABEL: "gpu"}
+    assert learner["spec"]["tolerations"] == [
         {"key": GPU_TAINT, "operator": "Equal", "value": "present", "effect": "NoSchedule"}
     ]
-    assert learner["containers"][0]["resources"] == {
+    assert learner["spec"]["containers"][0]["resources"] == {
         "requests": {"memory": "8Gi"},
         "limits": {"memory": "8Gi", "nvidia.com/gpu": "1"},
     }
-    notes = pods["learner"]["metadata"]["annotations"]
+    notes = learner["metadata"]["annotations"]
     assert (notes[POOL], notes[POOL_MAX]) == ("gpu", "4")
-
-    agents = pods["agents"]["spec"]
-    assert agents["nodeSelector"] == {POOL_LABEL: "cpu"}
-    share = {"requests": {"cpu": "1803m", "memory": "11608Mi"}, "limits": {"memory": "11608Mi"}}
-    assert [each["resources"] for each in agents["containers"]] == [share, share]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import queue
 import socket
-import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,75 +14,6 @@ from symphony.backends.kubernetes import port_forward
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, serving
 from tests.sandbox import wait_for
-
-
-class Pod:
-    """A fake connection to a pod: sends data, records input, and notices when it is closed."""
-
-    def __init__(self) -> None:
-        self.says: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self.heard: list[bytes] = []
-        self.closed = threading.Event()
-
-    def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        yield 0, b"its port"
-        while data := self.says.get():
-            yield 0, data
-
-    def send(self, channel: int, data: bytes) -> None:
-        self.heard.append(data)
-
-    def close(self) -> None:
-        self.closed.set()
-        self.says.put(b"")
-
-    def __enter__(self) -> Pod:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-@pytest.fixture
-def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[socket.socket, Pod]]:
-    """Yield the client's end of a forwarded connection, and the pod's."""
-    pod = Pod()
-    monkeypatch.setattr("symphony.backends.kubernetes.port_forward._Forwarding._connect", lambda _: pod)
-    ours, theirs = socket.socketpair()
-    nothing: Any = None
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        forwarding = port_forward._Forwarding(nothing, "n", "s", server)
-        carrying = threading.Thread(target=forwarding._carry, args=(theirs,))
-        carrying.start()
-        ours.settimeout(10)
-        yield ours, pod
-        ours.close()
-        pod.close()
-        carrying.join(10)
-
-
-def test_a_client_that_closed_its_sending_side_still_gets_the_answer(ends: tuple[socket.socket, Pod]) -> None:
-    client, pod = ends
-    client.sendall(b"question")
-    client.shutdown(socket.SHUT_WR)
-    time.sleep(0.3)
-    assert not pod.closed.is_set()
-    for piece in (b"ans", b"wer"):
-        pod.says.put(piece)
-        time.sleep(0.1)
-    pod.says.put(b"")
-    assert client.makefile("rb").read() == b"answer"
-    assert pod.heard == [b"question"]
-
-
-def test_the_connection_to_the_pod_is_closed_after_the_client_left(
-    ends: tuple[socket.socket, Pod], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client, pod = ends
-    monkeypatch.setattr(port_forward, "_LINGER", 0.2)
-    client.close()
-    assert pod.closed.wait(5)
-
 
 FORBIDDEN: Answer = (403, {"reason": "Forbidden", "message": "nodes is forbidden"})
 INNER: Answer = (200, {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.7"}]}})
@@ -183,30 +111,21 @@ def test_visit_forwards_to_the_target_port_of_the_live_pod() -> None:
         )
 
 
-def test_visit_uses_the_external_address_of_a_node_port_if_it_answers() -> None:
-    def node(outside: str) -> Answer:
-        addresses = [
-            {"type": "InternalIP", "address": "10.0.0.7"},
-            {"type": "ExternalIP", "address": outside},
-        ]
-        return 200, {"kind": "Node", "status": {"addresses": addresses}}
-
-    with socket.create_server(("127.0.0.2", 0)) as served:
-        port = served.getsockname()[1]
-        assert route_to(exposed("NodePort", node_port=port), node("127.0.0.2")).address == f"127.0.0.2:{port}"
-    # Behind a firewall, as by default in a cloud.
-    way = route_to(exposed("NodePort", node_port=port), node("127.0.0.2"))
-    assert way.address == ""
-    assert way.forward is not None
+OUTER: Answer = (200, {"status": {"addresses": [{"type": "ExternalIP", "address": "127.0.0.2"}]}})
 
 
 @pytest.mark.parametrize(
-    "node", [FORBIDDEN, MISSING, (200, {"kind": "Node"})], ids=["hidden", "gone", "inner"]
+    ("node", "host"),
+    [(OUTER, "127.0.0.2"), (INNER, "127.0.0.1"), (FORBIDDEN, "127.0.0.1"), (MISSING, "127.0.0.1")],
+    ids=["outside", "inside", "hidden", "gone"],
 )
-def test_visit_of_a_node_port_without_external_address_tries_the_api_server_host(node: Answer) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as served:
+def test_visit_of_a_node_port_uses_the_node_or_the_api_server_if_that_answers(
+    node: Answer, host: str
+) -> None:
+    with socket.create_server((host, 0)) as served:
         port = served.getsockname()[1]
-        assert route_to(exposed("NodePort", node_port=port), node).address == f"127.0.0.1:{port}"
+        assert route_to(exposed("NodePort", node_port=port), node).address == f"{host}:{port}"
+    # Behind a firewall, as by default in a cloud.
     way = route_to(exposed("NodePort", node_port=port), node)
     assert way.address == ""
     assert way.forward is not None

@@ -54,6 +54,10 @@ FULL = (
     " /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/412/fs/usr/lib/libtorch.so:"
     " no space left on device: unknown"
 )
+LOCKED = (
+    'failed to pull and unpack image "rl:9": failed to resolve reference "rl:9": unexpected status from HEAD request'
+    " to https://r.io/v2/rl/manifests/9: 401 Unauthorized"
+)
 LOW = "The node was low on resource: ephemeral-storage. Container a was using 9Gi, request is 0."
 RUNS = {"running": {"startedAt": "2026-01-01T00:00:05Z"}}
 UNSCHEDULED = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_NODE}]
@@ -85,6 +89,7 @@ CASES = [
     (pod(None, conditions=UNSCHEDULED), "waiting", "Unschedulable: 5 Insufficient cpu"),
     (pod(waits("ErrImagePull", FULL)), "waiting", "ErrImagePull: rl:9: no space left on device"),
     (pod(waits("ImagePullBackOff", f"Back-off: {FULL}")), "waiting", "ImagePullBackOff: rl:9: no space left on device"),
+    (pod(waits("ErrImagePull", LOCKED)), "waiting", "ErrImagePull: rl:9: 401 Unauthorized"),
     (pod(None, phase="Failed", reason="Evicted", message=LOW), "lost", f"Evicted: {LOW}"),
     (pod(waits("ErrImagePull", "failed to pull: rl:9: not found")), "waiting", "ErrImagePull: rl:9: not found"),
     (pod(waits("CrashLoopBackOff"), ended(2, message="no gpu")), "waiting", "CrashLoopBackOff: exit 2: no gpu"),

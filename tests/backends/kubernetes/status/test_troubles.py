@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from tests.backends.kubernetes.relay import silenced
 from tests.backends.kubernetes.test_runs import Live, up
-from tests.sandbox import SYMPHONY, Sandbox
-from toolchain.kubernetes.fixtures import Access as Cluster
+from tests.sandbox import Sandbox
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
 
@@ -75,66 +71,10 @@ def test_up_reports_a_limit_range_and_an_exhausted_quota_and_keeps_running_pods(
     assert [each["metadata"]["uid"] for each in live("pods", stack)] == [before]
 
 
-@pytest.fixture
-def place(kubectl: Callable[..., str], stack: str) -> Iterator[str]:
-    """A namespace that an administrator made."""
-    name = f"{stack}-place"
-    kubectl("create", "namespace", name)
-    kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-    yield name
-    kubectl("delete", "namespace", name, "--wait=false")
-
-
 def test_up_quotes_a_pod_security_violation_with_a_remedy(
     sandbox: Sandbox, stack: str, place: str, kubectl: Callable[..., str]
 ) -> None:
     kubectl("label", "namespace", place, "pod-security.kubernetes.io/enforce=restricted")
-    sandbox.config(stack, namespace=place, createNamespace="false")
     refused = up(sandbox, stack, SLEEPER, code=2)
     assert 'a is refused by the cluster: violates PodSecurity "restricted:latest"' in refused
     assert "symphony:podSecurity: restricted" in refused
-
-
-def test_up_names_the_forbidden_verb_and_resource(
-    sandbox: Sandbox, stack: str, place: str, cluster: Cluster, kubectl: Callable[..., str]
-) -> None:
-    if not cluster.user_kubeconfig:
-        pytest.skip("this cluster has no ordinary user of ours")
-    look = ["--verb=get,list,watch,create,patch,delete", "--resource=services,configmaps,jobs"]
-    kubectl("-n", place, "create", "role", "part", *look)
-    kubectl("-n", place, "create", "role", "eyes", "--verb=get,list,watch", "--resource=pods,events")
-    for role in ("part", "eyes"):
-        kubectl("-n", place, "create", "rolebinding", role, f"--role={role}", "--user=ordinary")
-    sandbox.config(
-        stack,
-        namespace=place,
-        createNamespace="false",
-        **{"kubernetes:kubeconfig": cluster.user_kubeconfig},
-    )
-    (line,) = lines(up(sandbox, stack, SLEEPER, code=1))
-    assert 'User "ordinary" cannot' in line
-    assert 'resource "pods"' in line
-    assert place in line
-
-
-@pytest.mark.thorough
-def test_up_fails_within_30_s_when_the_api_server_falls_silent(
-    sandbox: Sandbox, stack: str, cluster: Cluster, tmp_path: Path
-) -> None:
-    with silenced(cluster.kubeconfig, tmp_path) as (kubeconfig, silence):
-        sandbox.config(stack, patience="120", **{"kubernetes:kubeconfig": kubeconfig})
-        sandbox.write(
-            'with Experiment("e") as e: e.new_process("a", command="true").node_selector("no", "such")'
-        )
-        process = sandbox.start([str(SYMPHONY), "up", stack, "-y"])
-        assert process.stdout is not None
-        while "waiting for" not in process.stdout.readline():
-            pass
-        began = time.monotonic()
-        silence.set()
-        _, err = process.communicate(timeout=60)
-        assert time.monotonic() - began < 30
-        assert process.returncode == 1
-        assert "does not answer" in err
-        assert len(err.splitlines()) == 1
-        sandbox.config(stack, **{"kubernetes:kubeconfig": cluster.kubeconfig})

@@ -121,15 +121,11 @@ def until(moment: float, before: Body, after: Body) -> Callable[[float], list[Bo
     return lambda now: [before if now < moment else after]
 
 
-@pytest.mark.parametrize("status", [410, 503])
-def test_watch_continues_after_one_refused_request(clock: Clock, status: int) -> None:
-    result = status_after_watch(Pods(clock, until(0.4, pod(CREATING), pod(RUNS)), watched=[status]))
-    assert result.ready
-
-
-def test_watch_lists_instead_without_the_watch_verb(clock: Clock) -> None:
-    pods = Pods(clock, until(5, pod(CREATING), pod(RUNS)), watched=[403] * 1000)
-    assert status_after_watch(pods).ready
+@pytest.mark.parametrize(
+    "refused", [[410], [503], [403] * 1000], ids=["expired", "busy", "no right to watch"]
+)
+def test_watch_continues_after_refused_requests(clock: Clock, refused: list[int]) -> None:
+    assert status_after_watch(Pods(clock, until(5, pod(CREATING), pod(RUNS)), watched=refused)).ready
     assert clock.now < 10
 
 
@@ -265,12 +261,6 @@ def test_a_completed_job_without_pod_is_completed_and_not_restarted(
         assert observe.restart_reasons(recorded(api, **kept)) == {}
 
 
-def test_an_active_job_without_pod_is_waiting(clock: Clock) -> None:
-    job = thing("Job", "a", owner=OWNER, status={"conditions": [DONE[0] | {"status": "False"}]})
-    result = status_now(Pods(clock, lambda _: [], jobs=[job]), controller={"kind": "Job"})
-    assert (result.state, result.why) == ("waiting", "its Job creates another pod")
-
-
 @pytest.mark.parametrize(
     ("job_uid", "why"),
     [("u", "not created: exceeded quota: q"), ("old", "its Job creates another pod")],
@@ -298,25 +288,6 @@ def test_a_job_with_a_pod_stuck_on_a_dead_node_does_not_promise_another_pod(cloc
     ending = {**notes, "deletionTimestamp": datetime.now(UTC).isoformat()}
     on_its_way = Pods(clock, lambda _: [pod(RUNS, metadata=ending, conditions=EVICTED)], jobs=[job])
     assert status_now(on_its_way, **kept).why == "its Job creates another pod"
-
-
-def test_a_burst_of_pod_changes_does_not_list_events_each_time(clock: Clock) -> None:
-    creating = pod(CREATING, metadata=UID)
-    burst = chunked(
-        *(json.dumps({"type": "MODIFIED", "object": creating}).encode() + b"\n" for _ in range(40))
-    )
-    pods = Pods(clock, until(1, creating, pod(RUNS)))
-
-    def answer(asked: Asked) -> Answer:
-        if "watch=true" in asked.path and clock.now < 1:
-            clock.now += 2
-            return 200, burst
-        return pods(asked)
-
-    with serving(answer) as api:
-        (*_, (result,)) = observe.watch(recorded(api), patience=60, limit=600)
-        assert result.ready
-        assert len([path for path in api.paths("GET") if "/events?" in path]) < 4
 
 
 def test_status_counts_earlier_pods_of_a_job_as_restarts(clock: Clock) -> None:

@@ -15,6 +15,8 @@ from symphony.backends.kubernetes.settings import Settings
 from symphony.plan.build import build_plan
 from symphony.plan.problems import Problem
 from tests.backends.kubernetes.scripted_api import Answer, Asked, serving
+from tests.backends.kubernetes.test_runs import up
+from tests.sandbox import Sandbox
 from toolchain.kubernetes.fixtures import Access as Cluster
 
 Declare = Callable[[Experiment], object]
@@ -101,17 +103,9 @@ def test_a_dry_run_error_points_at_the_line_of_the_setting() -> None:
 
 WRONG: dict[str, tuple[str, Declare]] = {
     "a misspelt field": ('"image"', lambda e: e.new_process("a").container_yml.update(imagee="x")),
-    "a misspelt field of a pod": (
-        '"tolerations"',
-        lambda e: e.new_process("a").pod_yml.update(spec={"toleration": []}),
-    ),
     "a wrong type": (
         "list of strings",
         lambda e: e.new_process("a").container_yml.update(command="sleep 5"),
-    ),
-    "a quantity": (
-        "quantity",
-        lambda e: e.new_process("a").container_yml.update(resources={"limits": {"cpu": "lots"}}),
     ),
     "a request above its limit": (
         "resources.requests",
@@ -125,14 +119,6 @@ WRONG: dict[str, tuple[str, Declare]] = {
             volumeMounts=[{"name": "nowhere", "mountPath": "/x"}]
         ),
     ),
-    "a policy": (
-        "imagePullPolicy",
-        lambda e: e.new_process("a").container_yml.update(imagePullPolicy="always"),
-    ),
-    "a container without an image": (
-        "image",
-        lambda e: e.new_process("a").pod_yml.update(spec={"containers": [{"name": "side"}]}),
-    ),
 }
 
 
@@ -145,6 +131,21 @@ def test_real_api_server_errors_point_at_the_line_of_the_program(cluster: Cluste
     assert words in " ".join(f"{problem.what} {problem.remedy} {problem.where}" for problem in problems)
     assert all(problem.remedy and problem.where[0].line for problem in problems), problems
     assert not any("symphony-dry-run" in problem.what for problem in problems), problems
+
+
+@pytest.mark.kubernetes
+def test_up_reports_what_the_dry_run_finds_and_creates_nothing(
+    sandbox: Sandbox, stack: str, kubectl: Callable[..., str]
+) -> None:
+    program = """
+with Experiment("e") as e:
+    e.new_process("a", command="true").container_yml["resources"] = {"limits": {"cpu": "lots"}}
+    e.new_process("b", command="true").container_yml["imagePullPolicy"] = "sometimes"
+"""
+    output = up(sandbox, stack, program, code=2)
+    for words in ("container_yml of a has a quantity", "container_yml of b sets imagePullPolicy", "line 4"):
+        assert words in output
+    assert kubectl("get", "namespace", stack, "--ignore-not-found", "-o", "name") == ""
 
 
 @pytest.mark.kubernetes
