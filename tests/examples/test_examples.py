@@ -50,16 +50,3 @@ def test_up_of_a_stack_without_program_suggests_the_nearest_name(sandbox: Sandbo
     ran = sandbox.symphony("up", "helo", "-y", code=2)
     assert "hello" in ran.err
     assert sandbox.stacks() == set()
-
-
-@pytest.mark.thorough
-def test_two_stacks_of_one_program_run_side_by_side(sandbox: Sandbox) -> None:
-    """hello.test runs stacks/hello.py beside hello, with its own ports."""
-    sandbox.symphony("up", "hello", "-y")
-    sandbox.symphony("up", "hello.test", "-y")
-    addresses = {
-        name: sandbox.symphony("plan", name, "--json").json["plan"]["services"][0]["port"]
-        for name in ("hello", "hello.test")
-    }
-    assert len(set(addresses.values())) == 2
-    assert len(sandbox.trees()) == 6

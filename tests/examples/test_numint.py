@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import runpy
-import signal
 import sys
 
 import pytest
 import yaml
 
-from tests.sandbox import ROOT, Ran, Sandbox, wait_for
+from tests.sandbox import ROOT, Ran, Sandbox
 
 DEMO = "examples/numint/demo.py"
-NEVER_ENDS = "import time\ntime.sleep(600)\n"
-DIES = "raise SystemExit('no disk')\n"
-LISTENS = "import time\nfrom caraml import ZmqServer\nserver = ZmqServer(service='pieces')\n"
 
 
 def settings_of(sandbox: Sandbox, stack: str, **settings: str) -> None:
@@ -78,30 +74,3 @@ def test_the_demo_checks_the_result_and_leaves_another_numint_untouched(sandbox:
     # The second run has only its own output to judge by.
     settings_of(sandbox, "numint.demo", steps="3", pieces="3")
     assert "WRONG" in demo(sandbox, code=1).out
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        (DIES, "`symphony up` ended with exit code 1"),
-        (f"{LISTENS}time.sleep(10)\n{DIES}", "the reducer came to no result"),
-    ],
-    ids=["at once", "later"],
-)
-def test_the_demo_fails_when_the_reducer_dies(sandbox: Sandbox, program: str, message: str) -> None:
-    (sandbox.folder / "examples/numint/reducer.py").write_text(program)
-    ran = demo(sandbox, code=1)
-    assert ran.err.endswith(f"demo: {message}.\n")
-
-
-@pytest.mark.slow
-def test_a_terminated_demo_deletes_its_experiment(sandbox: Sandbox) -> None:
-    """As when a run of continuous integration is cancelled."""
-    (sandbox.folder / "examples/numint/reducer.py").write_text(NEVER_ENDS)
-    running = sandbox.start([sys.executable, DEMO])
-    wait_for(lambda: "numint.demo/reducer" in sandbox.trees(), 50, "the reducer runs")
-    running.terminate()
-    running.communicate(timeout=50)
-    assert running.returncode == 128 + signal.SIGTERM
-    assert sandbox.trees() == {}

@@ -105,13 +105,6 @@ def _check_result_after_losing_a_pod(sandbox: Sandbox, cluster: Access) -> None:
     )
 
 
-def test_hello_runs_on_pods(project_on_cluster: Made) -> None:
-    with project_on_cluster("hello.pods", ".") as sandbox:
-        sandbox.symphony("up", "hello.pods", "-y", timeout=120)
-        for name in ("ada", "grace"):
-            wait_for(lambda n=name: f"hello, {n}!" in sandbox.symphony("logs", "hello.pods", n).out, 30, name)
-
-
 @pytest.mark.thorough
 def test_every_caraml_pattern_works_on_pods(project_on_cluster: Made, cluster: Access) -> None:
     """The pods run in the image that the program declares."""

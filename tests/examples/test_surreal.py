@@ -7,12 +7,10 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import signal
 import sys
 import urllib.request
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ import pytest
 import yaml
 
 from symphony.operations.stacks import match_processes
-from tests.sandbox import ROOT, Sandbox, sandbox_in, wait_for
+from tests.sandbox import ROOT, Sandbox, wait_for
 
 FOLDER = ROOT / "examples/surreal"
 # The mean of an untrained network is at most 80 steps of CartPole and -900 of Pendulum.
@@ -45,24 +43,6 @@ def configure(sandbox: Sandbox, **settings: Any) -> None:
     file = Path("stacks/Pulumi.surreal.yaml")
     config = {f"surreal:{name}": value for name, value in settings.items()}
     (sandbox.folder / file).write_text(yaml.safe_dump({"config": config}))
-
-
-def plan_without_lines(sandbox: Sandbox) -> dict[str, Any]:
-    """Return the plan of the program, without the lines of the declaration."""
-    plan = sandbox.symphony("plan", "surreal", "--json").json["plan"]
-    for process in plan["processes"]:
-        del process["where"]
-    return plan
-
-
-@pytest.mark.slow
-def test_the_classic_form_gives_the_same_plan(sandbox: Sandbox) -> None:
-    configure(sandbox, settings={"environment": "CartPole-v1", "seed": 0})
-    ours = plan_without_lines(sandbox)
-    (sandbox.folder / "stacks/surreal.py").write_text((FOLDER / "classic.py").read_text())
-    classic = plan_without_lines(sandbox)
-    assert len(ours["processes"]) == 11
-    assert classic == ours
 
 
 @pytest.mark.thorough
@@ -316,44 +296,3 @@ def test_a_prioritized_replay_samples_by_priority_and_returns_importance_weights
     # New steps are sampled at once.
     kept.add(fragment(500, 50))
     assert (kept.sample(1000)["rewards"] >= 500).mean() > 0.5
-
-
-@pytest.mark.thorough
-def test_the_learner_retries_while_a_replay_shard_has_no_steps(
-    example: Any, learning_packages: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    learner = example("learner")
-    samples = iter([None, None, {"rewards": np.zeros(4)}])
-    monkeypatch.setattr(learner, "client", lambda service: None)
-    monkeypatch.setattr(learner, "ask", lambda client, request: answer(request["count"]))
-
-    def answer(count: int) -> dict[str, Any]:
-        return {"shard": 0, "inserted": 64, "sample": next(samples) if count else None}
-
-    settings = learner.Settings(replay="uniform", steps=16, warmup=32, batch=4, epochs=1)
-    batch = next(learner.Sampler(settings, 0).batches())
-    assert batch["sample"] is not None
-    assert batch["steps"] == 64
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(180)
-def test_a_sweep_over_seeds_learns(tmp_path: Path, learning_packages: None) -> None:
-    """As in the README of the example, in its folder, which is a project of its own."""
-    folder = shutil.copytree(FOLDER, tmp_path / "surreal", ignore=shutil.ignore_patterns("runs"))
-    with sandbox_in(tmp_path, "surreal-single", folder) as sandbox:
-        sandbox.symphony("sweep", "single", "seed=0,1", "--name", "grid", "-y", timeout=60)
-        sandbox.symphony("wait", "grid", timeout=150)
-        rows = sandbox.symphony("results", "grid", "--max", "mean_return", "--json").json
-        assert [float(row["mean_return"]) >= 475 for row in rows] == [True, True], rows
-        sandbox.symphony("delete", "grid", "-y")
-
-
-@pytest.mark.thorough
-def test_actions_are_scaled_to_both_ends_of_an_asymmetric_space(
-    learning_packages: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    pendulum = importlib.import_module("algorithms.environments").Environments("Pendulum-v1", 1, 0)
-    pendulum.space = SimpleNamespace(low=np.array([0.0]), high=np.array([4.0]))
-    assert [pendulum._scaled(np.array([each])).item() for each in (-1.0, 0.0, 1.0)] == [0.0, 2.0, 4.0]

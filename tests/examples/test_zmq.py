@@ -1,13 +1,12 @@
 """The programs of examples/zmq, run directly and as a stack, as their README says."""
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.sandbox import ROOT, sandbox_in, wait_for
+from tests.sandbox import wait_for
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "zmq"
 PAIRS = {
@@ -70,16 +69,9 @@ def test_both_programs_of_each_pattern_run_and_exit(program, tmp_path):
 
 @pytest.mark.thorough
 @pytest.mark.timeout(120)
-def test_the_stack_runs_every_pair_on_tmux(tmp_path):
-    folder = tmp_path / "clone"
-    for part in ("stacks", "examples"):
-        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "Pulumi.*"))
-    for part in ("Pulumi.yaml", "__main__.py"):
-        shutil.copy(ROOT / part, folder / part)
-    (folder / ".venv").symlink_to(ROOT / ".venv")
-    with sandbox_in(tmp_path, folder=folder) as sandbox:
-        sandbox.symphony("up", "zmq", "-y")
-        for name, words in PRINTED.items():
-            wait_for(lambda n=name, w=words: w in sandbox.symphony("logs", "zmq", n).out, 30, name, pause=0.5)
-        sandbox.symphony("delete", "zmq", "-y")
-        assert sandbox.trees() == {}
+def test_the_stack_runs_every_pair_on_tmux(sandbox):
+    sandbox.symphony("up", "zmq", "-y")
+    for name, words in PRINTED.items():
+        wait_for(lambda n=name, w=words: w in sandbox.symphony("logs", "zmq", n).out, 30, name, pause=0.5)
+    sandbox.symphony("delete", "zmq", "-y")
+    assert sandbox.trees() == {}
