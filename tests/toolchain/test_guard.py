@@ -4,8 +4,6 @@ import contextlib
 import os
 import pty
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +11,6 @@ import pytest
 
 from tests.engine.support import processes_with
 from tests.sandbox import ROOT, wait_for
-from tests.toolchain.kubernetes.test_cluster_leaves_nothing import machine_state
-from tests.toolchain.network_namespace import Elsewhere
-from toolchain.kubernetes.layout import Layout, cache_folder
 
 # Processes that survive a killed test: a tmux server, and a daemon.
 STARTS = """
@@ -93,32 +88,3 @@ def test_a_killed_test_run_leaves_no_process(way: str, tmp_path: Path, marker: s
             run.close_terminal()
     assert run.ends() != 0
     assert processes_with(marker) == []
-
-
-USES_A_CLUSTER = """
-from toolchain.kubernetes import fixtures
-with fixtures.in_use(fixtures.Layout.default()):
-    raise SystemExit("it was not killed")
-"""
-
-
-@pytest.mark.thorough
-@pytest.mark.kubernetes
-@pytest.mark.timeout(400)
-def test_a_killed_test_run_leaves_no_cluster(elsewhere: Elsewhere, folder: Path) -> None:
-    """It is killed once the API server of its cluster has started."""
-    cache = folder.parent / "symphony"
-    cache.mkdir()
-    for built in cache_folder().iterdir():
-        if built != Layout.default().folder:
-            (cache / built.name).symlink_to(built)
-    place = cache / "cluster"
-    before = machine_state(elsewhere, place)
-    run = subprocess.Popen(
-        [*elsewhere.inside, sys.executable, "-m", "toolchain.guard", sys.executable, "-c", USES_A_CLUSTER],
-        env={**os.environ, "XDG_CACHE_HOME": str(cache.parent)},
-    )
-    wait_for((place / "run" / "kube-apiserver.json").exists, 120, "the API server is started")
-    run.send_signal(signal.SIGTERM)
-    assert run.wait(120) == 128 + signal.SIGTERM
-    assert machine_state(elsewhere, place) == before

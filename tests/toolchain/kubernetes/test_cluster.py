@@ -23,40 +23,25 @@ def own(cluster: Access) -> Layout:
     return Layout.default()
 
 
-def test_up_again_restarts_nothing(own: Layout):
-    first = pids(own, one_machine.up(own, say=lambda text: None))
-    again = one_machine.up(own, say=lambda text: None)
-    assert again.ready
-    assert pids(own, again) == first
-
-
-def pids(own: Layout, state: one_machine.Status) -> dict[str, int]:
-    """Return the process of each program of the cluster; assert that all run."""
-    assert state.stopped == []
-    result = {name: daemons.running(own, name) for name in state.running}
-    return {name: process.pid for name, process in result.items() if process}
-
-
-def test_up_restarts_a_killed_program_of_the_cluster(own: Layout):
-    killed = daemons.running(own, "kube-scheduler")
+def test_up_restarts_only_what_is_missing(own: Layout):
+    killed, kept = (daemons.running(own, name) for name in ("kube-scheduler", "kube-apiserver"))
     assert killed
+    assert kept
     killed.kill()
     # The machine's first process reaps it, in its own time.
     wait_for(lambda: daemons.running(own, "kube-scheduler") is None, 10, "it is gone")
     assert "kube-scheduler" in one_machine.status(own).stopped
     assert "kube-scheduler" in one_machine.up(own, say=lambda text: None).running
+    assert daemons.running(own, "kube-apiserver") == kept
 
 
-def test_the_cluster_listens_only_on_loopback_and_its_own_bridge(own: Layout):
+def test_the_cluster_is_closed_to_other_users_and_machines(own: Layout):
     pids = {process.pid for process in daemons.of_cluster(own.folder)}
     listening = [
         each for each in psutil.net_connections("inet") if each.status == "LISTEN" and each.pid in pids
     ]
     assert listening
     assert {each.laddr.ip for each in listening if each.laddr} <= {"127.0.0.1", "::1", NODE_ADDRESS}
-
-
-def test_keys_are_readable_only_by_their_owner(own: Layout):
     for path in (own.folder, own.path("certificates"), own.path("kubeconfigs")):
         assert path.stat().st_mode & 0o077 == 0, path
 

@@ -1,9 +1,7 @@
 """A second cluster starts and ends in its own network namespace, and leaves the machine unchanged."""
 
-import contextlib
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,11 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.toolchain.network_namespace import Elsewhere
-from toolchain import golang
-from toolchain.kubernetes import build, daemons, machine
-from toolchain.kubernetes import cluster as one_machine
-from toolchain.kubernetes.calls import ToolchainError
-from toolchain.kubernetes.fixtures import Access
+from toolchain.kubernetes import daemons, machine
 from toolchain.kubernetes.layout import Layout
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(400)]
@@ -85,24 +79,3 @@ def test_the_cluster_is_ready_within_30_s_and_down_leaves_nothing(elsewhere: Els
     elsewhere.run(*command, "down", "--folder", str(folder), "--purge")
     assert not folder.exists()
     assert min(taken) <= 30, taken
-
-
-def test_a_second_cluster_does_not_affect_the_first(elsewhere: Elsewhere, cluster: Access, tmp_path: Path):
-    second = Layout(tmp_path / "c")
-    with pytest.raises(ToolchainError, match="another cluster"):
-        one_machine.up(second, say=lambda text: None)
-    one_machine.down(second, purge=True, say=lambda text: None)
-    assert one_machine.status(Layout.default()).ready
-    assert "symph-node" in subprocess.run(["ip", "link"], capture_output=True, text=True, timeout=10).stdout
-
-
-def test_an_interrupted_build_is_not_mistaken_for_a_complete_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    folder = golang.cached(build.ALL[0])
-    command = [sys.executable, "-m", "toolchain.kubernetes", "build"]
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        subprocess.run(command, env={**os.environ}, capture_output=True, timeout=1.5, check=False)
-    assert folder.is_relative_to(tmp_path)
-    assert not folder.exists()
