@@ -29,13 +29,3 @@ def test_config_files_reach_every_process_and_changes_restart_nothing(sandbox: S
     assert copied.read_text() == "lr: 0.2\n"
     sandbox.symphony("delete", "rl", "-y")
     assert not copied.exists()
-
-
-@pytest.mark.thorough
-def test_a_missing_or_duplicate_config_file_is_a_problem_with_its_line(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM.replace('"table.bin"', '"other/train.yaml"'))
-    ran = sandbox.symphony("up", "rl", "-y", code=2)
-    assert 'the config file "train.yaml" cannot be read: no such file or directory' in ran.err
-    assert "two config files are called" in ran.err
-    assert ran.err.count("line 3") == 3
-    assert sandbox.trees() == {}

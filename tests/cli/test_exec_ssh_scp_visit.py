@@ -151,37 +151,32 @@ def test_ssh_within_the_server_switches_to_the_window(sandbox: Sandbox) -> None:
         assert screen.ends() == 0
 
 
+@pytest.mark.thorough
+def test_ssh_inside_tmux_switches_the_client_and_does_not_nest(sandbox: Sandbox) -> None:
+    own = ["tmux", "-S", str(sandbox.home.parent / "own.sock")]
+    ours = ["tmux", "-S", str(sandbox.home / "tmux" / "default.sock")]
+
+    def clients(of: list[str]) -> list[str]:
+        return sandbox.run([*of, "list-clients", "-F", "#{session_name}"]).out.split()
+
+    shell = [*own, "-f", "/dev/null", "new-session", "-s", "mine", "sh"]
+    try:
+        with terminal(sandbox, ["env", "-u", "TMUX", *shell]) as person:
+            person.shows("[mine]")
+            person.type(f"{SYMPHONY} ssh rl learner", "Enter")
+            person.shows("learner*")
+            assert (clients(ours), clients(own)) == (["rl"], [])
+            person.type("C-b", "d")
+            person.shows("ssh rl learner")
+            assert clients(own) == ["mine"]
+    finally:
+        sandbox.run([*own, "kill-server"], code=None)
+
+
 def test_ssh_without_a_terminal_is_one_line(sandbox: Sandbox) -> None:
     ran = sandbox.symphony("ssh", "rl", "learner", code=2)
     assert "needs a terminal" in ran.err
     assert len(ran.err.splitlines()) == 1
-
-
-def test_scp_copies_files_and_folders_in_both_directions(sandbox: Sandbox, tmp_path: Path) -> None:
-    source = tmp_path / "src"
-    (source / "sub").mkdir(parents=True)
-    (source / "a").write_text("one")
-    (source / "a").chmod(0o755)
-    (source / "sub" / "b c").write_text("two")
-    (source / "in").symlink_to("sub/b c")
-    (source / "out").symlink_to("/etc/passwd")
-    ran = sandbox.symphony("scp", "rl", str(source), "learner:there")
-    assert ran.out.startswith("Copied 2 files, 6 bytes to learner")
-    assert "out: a link that leads out" in ran.err
-    there = sandbox.folder / "place" / "there"
-    assert (there / "sub" / "b c").read_text() == "two"
-    assert (there / "in").is_symlink()
-    assert (there / "a").stat().st_mode & 0o111
-    sandbox.symphony("cp", "learner:there/sub", f"{tmp_path}/back")
-    assert (tmp_path / "back" / "b c").read_text() == "two"
-    # Into an existing folder it is copied under its own name, and other files stay.
-    (there / "kept").write_text("")
-    (source / "a").write_text("three")
-    sandbox.symphony("scp", str(source), f"learner:{there.parent}")
-    sandbox.symphony("scp", str(source / "a"), "learner:there/")
-    assert (there / "a").read_text() == "three"
-    assert (there.parent / "src" / "a").read_text() == "three"
-    assert (there / "kept").exists()
 
 
 @pytest.mark.parametrize(

@@ -103,16 +103,17 @@ def test_an_option_has_the_same_short_name_in_every_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("command", "words"),
     [
-        (["doctr"], "symphony: there is no command 'doctr', did you mean 'doctor'? See `symphony --help`.\n"),
-        (["\x1b[2J"], "symphony: there is no command '\\x1b[2J'. See `symphony --help`.\n"),
-        (["env", "--bogus"], "symphony: No such option: --bogus. See `symphony env --help`.\n"),
+        ("doctr", ["'doctr'", "'doctor'?", "`symphony --help`"]),
+        ("\x1b[2J", ["'\\x1b[2J'"]),
+        ("env --bogus", ["--bogus", "`symphony env --help`"]),
     ],
 )
-def test_usage_errors_are_one_line(words: list[str], message: str) -> None:
-    done = call(*words)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+def test_usage_errors_are_one_line(command: str, words: list[str]) -> None:
+    done = call(*command.split(" "))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert [word for word in words if word not in done.stderr] == []
 
 
 @pytest.mark.parametrize(
@@ -122,17 +123,8 @@ def test_usage_errors_are_one_line(words: list[str], message: str) -> None:
         ("UserError('you broke it')", 2, "you broke it."),
         ("SymphonyError('bad \\x1b[31m\\nname')", 1, "bad \ufffd[31m name."),
         ("KeyboardInterrupt()", 130, "interrupted."),
-        (
-            "KeyError('x')",
-            1,
-            "this is a bug in symphony: KeyError: 'x'. Run the command again with --debug, and report the"
-            " traceback.",
-        ),
-        (
-            "OSError(28, 'No space left on device', '/x')",
-            1,
-            "No space left on device (/x). Run the command again with",
-        ),
+        ("KeyError('x')", 1, "this is a bug in symphony: KeyError: 'x'"),
+        ("OSError(28, 'No space left on device', '/x')", 1, "No space left on device (/x)"),
     ],
 )
 def test_exceptions_become_one_line_and_an_exit_code(
@@ -171,28 +163,11 @@ def test_debug_after_two_dashes_belongs_to_the_child_command(own_home: Path) -> 
         assert (done.returncode, "Traceback" in done.stderr) == (code, code == 1), done
 
 
-@pytest.mark.usefixtures("engine")
-def test_output_into_a_closed_pipe_ends_quietly() -> None:
-    done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {' '.join(SYMPHONY)} doctor --json | head -1"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.stdout, done.stderr, done.returncode) == ("[\n", "", 0)
-
-
-def test_output_to_a_full_disk_is_a_one_line_error() -> None:
-    with Path("/dev/full").open("w") as full:
-        done = call("--help", stdout=full, stderr=subprocess.PIPE, capture_output=False)
-    assert done.returncode == 1
-    assert done.stderr == "symphony: cannot write to standard output: No space left on device.\n"
-
-
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&-"])
-@pytest.mark.parametrize(("words", "code"), [("--help", 0), ("up x", 2)])
+@pytest.mark.parametrize(
+    ("words", "closed", "code"), [("--help", ">&-", 0), ("up x", "2>&-", 2), ("up x", "<&- >&-", 2)]
+)
 def test_closed_standard_streams_cause_no_traceback(
-    own_home: Path, words: str, code: int, closed: str
+    own_home: Path, words: str, closed: str, code: int
 ) -> None:
     command = ["bash", "-c", f"{' '.join(SYMPHONY)} {words} {closed}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=own_home.parent)

@@ -12,10 +12,11 @@ from tests.sandbox import SYMPHONY, Sandbox
 from tests.terminal import terminal
 
 SPEAKS = """
-import logging, os, warnings
+import logging, os, pulumi, warnings
 print("reading the data\\tset")
 warnings.warn("this is old")
 logging.warning("3 workers")
+pulumi.log.warn("the disk is slow")
 if os.environ.get("FAIL"):
     raise KeyError("worker")
 with Experiment() as e:
@@ -34,6 +35,8 @@ def test_plan_and_up_print_program_output_with_a_prefix(sandbox: Sandbox) -> Non
         "program | WARNING:root:3 workers",
     ):
         assert line in planned
+    # As of an unknown machine type of a GkeCluster.
+    assert planned.count("the disk is slow") == 1
     facts = sandbox.symphony("plan", "rl", "--json")
     assert facts.json["stack"] == "rl"
     assert "program | reading" in facts.err
@@ -56,19 +59,6 @@ def test_output_of_a_failing_program_is_printed_before_the_error(sandbox: Sandbo
     ran = sandbox.symphony("plan", "rl", code=2)
     assert "program | no data" in ran.out
     assert "the program of rl exited with 3" in ran.err
-
-
-@pytest.mark.thorough
-def test_plan_prints_what_the_program_warns_of(sandbox: Sandbox) -> None:
-    """An unknown machine type of a GkeCluster is such a warning."""
-    sandbox.write("""
-import pulumi
-from symphony import Experiment
-pulumi.log.warn("the data set is old")
-with Experiment() as e:
-    e.new_process("a", command="true")
-""")
-    assert sandbox.symphony("plan", "rl").out.count("the data set is old") == 1
 
 
 def test_progress_diagnostics_are_not_printed_as_program_output() -> None:

@@ -1,7 +1,8 @@
-"""Which experiment or process a command selects, and the error if several match."""
+"""Which experiment or process a command selects, by name, alias, pattern and `symphony switch`."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +17,11 @@ PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            "why rl",
-            "this command needs a process of rl. Name one of: agent-0, agent-1, learner, wild, eval/agent-0.",
-        ),
+        ("why rl", "agent-0, agent-1, learner, wild, eval/agent-0"),
         ("why rl agentt", 'Did you mean "agent-1" or "agent-0"?'),
-        ("logs rl -t abc", '--tail "abc" is not a number of lines. Write `-t 20`.'),
+        ("logs rl -t abc", '--tail "abc"'),
+        ("logs learner rl", "Write the experiment first: rl "),
+        ("db /sweep-(/ -dr", "sweep-("),
     ],
 )
 def test_an_ambiguous_or_missing_name_is_a_one_line_error_with_candidates(
@@ -30,6 +30,35 @@ def test_an_ambiguous_or_missing_name_is_a_one_line_error_with_candidates(
     ran = lab.symphony(*words.split(), code=2)
     assert message in ran.err
     assert len(ran.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        ("l rl learner -t -1", "step 1\nstep 2\nstep 3\n"),
+        ("log rl learner -s 0 -t 1", "step 3\n"),
+        ("log learn -t 0", ""),
+        ("x rl learner -- sh -c 'echo $SYMPHONY_ROLE'", "learner\n"),
+        ("x learner -- echo hi", "hi\n"),
+        ("se rl -f", "rl\n"),
+        ("switch-experiment --force rl", "rl\n"),
+    ],
+)
+def test_aliases_and_options_of_the_original(lab: Sandbox, words: str, output: str) -> None:
+    assert lab.symphony(*shlex.split(words)).out == output
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        *(("ls r", "rl "), ("lse r*", "rl "), ("lsp rl", "learner"), ("p rl", "learner")),
+        *(("d rl -dr", "would stop"), ("db /^r/ --dry-run", "would stop"), ("up rl -dr", "wild")),
+    ],
+)
+def test_short_names_of_lists_and_dry_runs(lab: Sandbox, words: str, shown: str) -> None:
+    before = lab.trees()
+    assert shown in lab.symphony(*words.split()).out
+    assert lab.trees() == before
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +157,39 @@ def test_a_single_program_needs_no_stack_name_and_plan_writes_no_file(sandbox: S
     sandbox.write(PROGRAM, "stacks/train.py")
     (sandbox.folder / "__main__.py").write_text("import symphony\nsymphony.run_program()\n")
     assert "train on tmux" in sandbox.symphony("plan").out
+
+
+@pytest.mark.thorough
+def test_switch_selects_and_delete_batch_deletes_by_pattern(sandbox: Sandbox) -> None:
+    sandbox.write(PROGRAM)
+    for name in ("sweep-1", "sweep-2", "other"):
+        sandbox.symphony("up", name, "-y")
+    assert "symphony switch" in sandbox.symphony("process", code=2).err
+    assert "symphony switch" in sandbox.symphony("switch", code=2).err
+    assert sandbox.symphony("switch", "sweep-2").out == "sweep-2\n"
+    assert sandbox.symphony("e").out == "sweep-2\n"
+    output = sandbox.symphony("exec", "a", "--", "printenv", "SYMPHONY_ID").out
+    assert "/sweep-2#" in output
+    assert "other" in sandbox.symphony("se", "nothing", code=2).err
+    assert "current" in {each.name for each in sandbox.home.iterdir()}
+    # Outside of projects, a pattern stands for experiments of every project.
+    waited = sandbox.symphony("wait", "sweep-*", "--for", "ready", cwd=sandbox.home.parent).out
+    assert [line.partition(":")[0] for line in waited.splitlines()] == ["sweep-1", "sweep-2"]
+
+    assert "without a terminal" in sandbox.symphony("delete-batch", "sweep-*", code=2).err
+    assert "zzz-*" in sandbox.symphony("db", "sweep-*", "zzz-*", "-y", code=2).err
+    assert len(sandbox.symphony("ls", "--json").json) == 3
+    with terminal(sandbox, [str(SYMPHONY), "delete-batch", "sweep-*"]) as screen:
+        shown = screen.shows("[y/N]")
+        assert "sweep-1  1 process" in shown
+        assert "Delete 2 experiments" in shown
+        screen.type("n", "Enter")
+        assert screen.ends() == 1
+    ran = sandbox.symphony("db", "sweep-*", "sweep-1", "-y")
+    deleted = [line.split()[1] for line in ran.out.splitlines() if line.startswith("Deleted ")]
+    assert sorted(deleted) == ["sweep-1:", "sweep-2:"]
+    assert set(sandbox.trees()) == {"other/a"}
+    assert "sweep-2 is not up" in sandbox.symphony("wait", "sweep-2", code=2).err
+    # The selected experiment is deleted: commands select the only one again.
+    assert sandbox.symphony("switch").out == "other\n"
+    assert "no experiment is up" not in sandbox.symphony("process").err
