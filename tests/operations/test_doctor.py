@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -125,11 +124,6 @@ def test_doctor_reads_the_kubeconfig_without_running_its_plugin_or_contacting_th
     assert finding("kubeconfig").get == 'the kubeconfig has no context "other". Use one of: mine.'
     (tmp_path / "config").write_text("]")
     assert "the kubeconfig is not valid YAML" in finding("kubeconfig").get
-
-
-def test_doctor_shows_the_running_python() -> None:
-    (python,) = (each for each in examine() if each.name == "python")
-    assert python.place == sys.executable
 
 
 def test_doctor_creates_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,20 +43,11 @@ with Experiment() as e:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "dispatched", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["program", "dispatcher"]
-)
-def test_a_killed_engine_loses_no_other_resource_of_the_program(sandbox: Sandbox, dispatched: bool) -> None:
+def test_a_killed_engine_loses_no_other_resource_of_the_program(sandbox: Sandbox) -> None:
     buckets = sandbox.home.parent / "buckets"
     buckets.mkdir()
     (sandbox.folder / "buckets.py").write_text(BUCKETS)
-    if dispatched:
-        (sandbox.folder / "stacks").mkdir()
-        (sandbox.folder / "__main__.py").write_text(
-            "from symphony import run_program\nrun_program('stacks')\n"
-        )
-    file = "stacks/rl.py" if dispatched else "__main__.py"
-    sandbox.write(PROGRAM % str(buckets), file)
+    sandbox.write(PROGRAM % str(buckets))
 
     process = sandbox.start([str(SYMPHONY), "up", "rl", "-y"], start_new_session=True)
     wait_for(

@@ -48,38 +48,3 @@ def test_pulumi_up_repairs_a_closed_window_and_a_killed_tmux_server(sandbox: San
     sandbox.symphony("delete", "rl", "-y")
     assert sandbox.trees() == {}
     assert sandbox.servers() == []
-
-
-@pytest.mark.slow
-def test_pulumi_refresh_records_failed_and_missing_processes(sandbox: Sandbox) -> None:
-    backend = TmuxBackend(sandbox)
-    sandbox.write(PROGRAM + '    e.new_process("fails", command=["false"])')
-    sandbox.symphony("up", "rl", "-y", code=None)
-    windows = {"a", "b", "c", "fails"}
-    assert set(_windows(sandbox)) == windows
-    kept = backend.identities("rl")
-    backend.lose("rl", "a")
-    sandbox.pulumi("refresh", "--stack=rl", "--yes", "--skip-preview")
-    assert _windows(sandbox) == {"b": "running", "c": "running", "fails": "failed: it exited with code 1"}
-    assert set(sandbox.processes("rl")) == {"b", "c", "fails"}, (
-        "the state records what there is and nothing else"
-    )
-    planned = sandbox.symphony("plan", "rl", "--json").json["changes"]
-    assert {each["path"]: each["kind"] for each in planned} == {
-        "a": "start",
-        "b": "keep",
-        "c": "keep",
-        "fails": "restart",
-    }
-    sandbox.symphony("up", "rl", "-y", code=None)
-    assert set(_windows(sandbox)) == windows
-    assert all(backend.identities("rl")[path] == kept[path] for path in ("b", "c"))
-    assert {path: len(tops) for path, tops in backend.identities("rl").items()} == {"a": 1, "b": 1, "c": 1}
-
-
-def _windows(sandbox: Sandbox) -> dict[str, str]:
-    """Return path -> status of the recorded processes, as the engine exports the state."""
-    exported = sandbox.pulumi("stack", "export", "--stack=rl").json
-    resources = exported["deployment"].get("resources", [])
-    windows = (each["outputs"] for each in resources if each["type"].endswith(":Window"))
-    return {each["path"]: each["status"] for each in windows}

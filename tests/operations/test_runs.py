@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import time
 from datetime import timedelta
@@ -21,7 +20,7 @@ from symphony.errors import UserError
 from symphony.operations import kept_code, rerun, run_logs, runs
 from symphony.operations.git import state as read_git_state
 from symphony.operations.selected_stack import SelectedStack, sweeps_folder
-from tests.sandbox import Sandbox, wait_for
+from tests.sandbox import Sandbox
 
 NAME = StackName("lab", "rl")
 PROGRAM = """
@@ -88,18 +87,6 @@ def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -
     assert "run 9" in sandbox.symphony("logs", "rl", "--run", "9", code=2).err
     sandbox.symphony("delete", "rl", "--forget", "-y")
     assert not folder.exists()
-
-
-@pytest.mark.thorough
-def test_concurrent_runs_have_different_numbers(sandbox: Sandbox) -> None:
-    sandbox.write(PROGRAM.format(word="x"))
-    words = ["up", "rl", "-y"]
-    both = [sandbox.start([str(sandbox.program), *words], stdout=subprocess.DEVNULL) for _ in range(2)]
-    for each in both:
-        each.wait(timeout=60)
-    runs_of = sandbox.symphony("history", "rl", "--json").json
-    assert [run["number"] for run in runs_of] == list(range(len(runs_of), 0, -1))
-    assert "running" in sandbox.symphony("process", "rl").out
 
 
 def test_secrets_are_not_recorded_in_runs(sandbox: Sandbox) -> None:
@@ -215,17 +202,6 @@ def test_the_logs_of_a_run_end_where_the_next_kept_run_starts(monkeypatch: pytes
     assert len(listings) == 2
 
 
-def test_listing_runs_finds_their_folder_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To find it for each of thousands of runs took most of the time of `history`."""
-    for number in range(1, 31):
-        _record(number, started="2026-01-01T00:00:00Z")
-    found: list[StackName] = []
-    folder_of = runs.folder_of
-    monkeypatch.setattr(runs, "folder_of", lambda name: found.append(name) or folder_of(name))
-    assert len(runs.every(NAME)) == 30
-    assert len(found) <= 2
-
-
 def test_without_a_name_trials_are_no_experiments_with_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,15 +237,6 @@ def test_the_code_copy_of_a_run_shares_unchanged_files_and_omits_data(tmp_path: 
     assert (tmp_path / "2" / "data" / "x.csv").read_text() == "1"
     (project / "train.py").write_text("2")
     assert (tmp_path / "2" / "train.py").read_text() == "1"
-
-
-def test_the_state_of_a_run_comes_from_its_processes(sandbox: Sandbox) -> None:
-    sandbox.write('with Experiment() as e:\n    e.new_process("a", command=["sh", "-c", "exit 3"])')
-    sandbox.symphony("up", "rl", "-y", code=None)
-    wait_for(lambda: sandbox.processes("rl")["a"]["state"] == "failed", 20, "a has failed")
-    (run,) = sandbox.symphony("history", "rl", "--json").json
-    assert run["state"].startswith("a failed: exit 3")
-    assert run["processes"]["a"]["exit_code"] == 3
 
 
 def test_the_trouble_of_a_run_is_the_failed_process_not_one_that_still_runs() -> None:
@@ -379,28 +346,6 @@ def test_up_run_starts_an_earlier_run_with_its_code_and_settings(sandbox: Sandbo
     sandbox.symphony("up", "rl", "-y")
     assert "one second" in sandbox.symphony("logs", "rl", "--run", "4").out
     assert "run 9" in sandbox.symphony("up", "rl", "--run", "9", code=2).err
-
-
-@pytest.mark.thorough
-def test_up_run_starts_code_that_is_only_in_git(sandbox: Sandbox) -> None:
-    (sandbox.folder / ".gitignore").write_text("Pulumi.*.yaml\n__pycache__\n")
-    sandbox.write(PROGRAM.format(word="committed"))
-    git(sandbox.folder, "init")
-    git(sandbox.folder, "add", "-A")
-    git(sandbox.folder, "commit", "-m", "first")
-    sandbox.write(PROGRAM.format(word="first"))
-    sandbox.symphony("up", "rl", "-y")
-    shutil.rmtree(_folder(sandbox) / "1" / "code")
-    sandbox.write(PROGRAM.format(word="second"))
-    git(sandbox.folder, "commit", "-a", "-m", "second")
-    sandbox.symphony("up", "rl", "-y")
-    sandbox.symphony("up", "rl", "--run", "1", "-y")
-    assert "one first" in sandbox.symphony("logs", "rl", "--run", "3").out
-    sandbox.symphony("up", "rl", "-y")
-    # The third run can be started again like the first.
-    sandbox.symphony("up", "rl", "--run", "3", "-y")
-    assert "one first" in sandbox.symphony("logs", "rl", "--run", "5").out
-    assert sandbox.symphony("history", "rl", "--json").json[0]["changed"][0] == "run 3 again"
 
 
 @pytest.mark.thorough

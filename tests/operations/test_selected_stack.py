@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,59 +38,49 @@ def test_the_name_of_a_file_is_no_name_of_a_stack(
     assert remedy in refused.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("live", "current", "stack"),
-    [
-        ({"lab"}, "", "lab"),
-        ({"lab", "lab.test"}, "", "lab"),
-        ({"lab", "lab.test"}, "organization/lab/lab.test", "lab.test"),
-        ({"lab.test"}, "", "lab.test"),
-        (set(), "", "lab"),
-    ],
-)
-def test_without_a_name_the_running_or_current_stack_is_selected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: set[str], current: str, stack: str
-) -> None:
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that makes a project `lab` with stacks that were up once."""
     (tmp_path / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
     (tmp_path / "__main__.py").touch()
     monkeypatch.chdir(tmp_path)
-    names = [StackName("lab", name) for name in sorted(live)]
-    monkeypatch.setattr(selected_stack.store, "names", lambda: names)
-    monkeypatch.setattr(selected_stack.stacks, "current", lambda: current)
-    monkeypatch.setattr(selected_stack, "_live", lambda _: {*live})
+
+    def make(stacks: list[str], live: Collection[str] = (), current: str = "") -> None:
+        for name in stacks:
+            (tmp_path / f"Pulumi.{name}.yaml").touch()
+        names = [StackName("lab", name) for name in stacks]
+        monkeypatch.setattr(selected_stack.store, "names", lambda: names)
+        monkeypatch.setattr(selected_stack.stacks, "current", lambda: current)
+        monkeypatch.setattr(selected_stack, "_live", lambda _: live)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("stacks", "live", "current", "stack"),
+    [
+        (["lab"], {"lab"}, "", "lab"),
+        (["lab", "lab.test"], {"lab", "lab.test"}, "", "lab"),
+        (["lab", "lab.test"], {"lab", "lab.test"}, "organization/lab/lab.test", "lab.test"),
+        (["lab", "lab.test"], {"lab.test"}, "", "lab.test"),
+        ([], set(), "", "lab"),
+        # With nothing up, that named after the project is selected, else the only one.
+        (["lab", "prod"], set(), "", "lab"),
+        (["lab.test"], set(), "", "lab"),
+        (["dev"], set(), "", "dev"),
+    ],
+)
+def test_without_a_name_the_running_current_or_only_stack_is_selected(
+    project: Callable[..., None], stacks: list[str], live: set[str], current: str, stack: str
+) -> None:
+    project(stacks, live, current)
     assert selected_stack.select(None).name.stack == stack
 
 
-@pytest.mark.parametrize("names", [["lab", "lab.test"], ["lab.test"], ["lab", "prod"]])
-def test_without_a_name_and_with_nothing_up_the_stack_named_after_the_project_is_selected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
-) -> None:
-    _make_stacks_that_were_up(tmp_path, monkeypatch, names)
-    assert selected_stack.select(None).name.stack == "lab"
-
-
-def test_stacks_that_are_not_named_after_the_project_are_selected_if_there_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = ["dev"]
-    _make_stacks_that_were_up(tmp_path, monkeypatch, names)
-    assert selected_stack.select(None).name.stack == "dev"
-    names.append("prod")
-    (tmp_path / "Pulumi.prod.yaml").touch()
+def test_several_possible_stacks_are_an_error(project: Callable[..., None]) -> None:
+    project(["dev", "prod"])
     with pytest.raises(UserError, match="several stacks are possible"):
         selected_stack.select(None)
-
-
-def _make_stacks_that_were_up(folder: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]) -> None:
-    """Make a project `lab` with these stacks, of which none is up now."""
-    (folder / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
-    (folder / "__main__.py").touch()
-    for name in names:
-        (folder / f"Pulumi.{name}.yaml").touch()
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(selected_stack.store, "names", lambda: [StackName("lab", name) for name in names])
-    monkeypatch.setattr(selected_stack.stacks, "current", lambda: "")
-    monkeypatch.setattr(selected_stack, "_live", lambda _: set())
 
 
 @pytest.mark.thorough

@@ -17,7 +17,6 @@ with Experiment() as e:
 SETTINGS = "config:\n  # for all of us\n  symphony:patience: '3'\n"
 # The file that a user with another passphrase committed.
 SALT = "encryptionsalt: v1:3k4nB5vvVt8=:v1:VJYRiKOhVqzdkTWS:SNjfsM+eRvYGHSQvJDYDgG5kv9yVZw==\n"
-OTHER = {"PULUMI_CONFIG_PASSPHRASE": "another"}
 
 
 @pytest.fixture
@@ -53,21 +52,3 @@ def test_an_encryption_salt_of_another_passphrase_is_an_error_that_names_its_lin
     settings.write_text(SETTINGS)
     sandbox.symphony("up", "rl", "-y")
     assert set(sandbox.trees()) == {"rl/a"}
-
-
-@pytest.mark.slow
-def test_encrypted_settings_with_a_wrong_passphrase_are_an_error_and_stay_unchanged(
-    sandbox: Sandbox, settings: Path
-) -> None:
-    """Secrets are in the settings, or in the state of another passphrase."""
-    sandbox.write(f'{SLEEPER}import pulumi; pulumi.export("key", pulumi.Output.secret("hush"))')
-    sandbox.symphony("up", "rl", "-y")
-    living = sandbox.trees()
-    secret = f"{SETTINGS}  sandbox:key:\n    secure: v1:VJYRiKOhVqzdkTWS:SNjfsM+eRvYGHSQvJDYDgG5kv9yVZw==\n"
-    for text, passphrase in ((secret + SALT, {}), (SETTINGS + SALT, OTHER)):
-        settings.write_text(text)
-        for words in (("plan", "rl"), ("up", "rl", "-y"), ("delete", "rl", "-y")):
-            (line,) = sandbox.symphony(*words, code=2, env=passphrase).err.splitlines()
-            assert "this passphrase does not decrypt the secrets of rl" in line
-            assert settings.read_text() == text
-            assert sandbox.trees() == living

@@ -60,7 +60,8 @@ def test_settings_files_that_pulumi_does_not_read_are_refused(
         opened.write(project)
     (sandbox.folder / file).write_text("config:\n  symphony:program: short\n  symphony:backend: kubernetes\n")
     refused = sandbox.symphony("up", stack, "-y", code=2).err
-    assert f"{file} is not read" in refused
+    assert file in refused
+    assert "not read" in refused
     assert sandbox.trees() == {}
 
 
@@ -79,6 +80,21 @@ def test_symphony_config_lists_every_setting(sandbox: Sandbox) -> None:
     assert max(map(len, lines)) <= 80
     for row in rows:
         assert any(line.split()[0] == row["setting"] for line in lines)
+
+
+@pytest.mark.thorough
+def test_up_refuses_to_move_a_running_stack_to_another_backend(sandbox: Sandbox) -> None:
+    """For instance because its settings file was lost."""
+    sandbox.symphony("up", "rl", "-y")
+    (before,) = sandbox.trees().values()
+    sandbox.config("rl", backend="k8s")
+    for words in (["up", "rl", "-y"], ["plan", "rl"]):
+        (line,) = sandbox.symphony(*words, code=2).err.splitlines()
+        for part in ("rl runs on tmux", "kubernetes", "Pulumi.rl.yaml", "`symphony delete rl`"):
+            assert part in line
+    assert list(sandbox.trees().values()) == [before]
+    sandbox.symphony("delete", "rl", "-y")
+    assert sandbox.trees() == {}
 
 
 @pytest.mark.thorough

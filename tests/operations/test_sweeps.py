@@ -144,33 +144,22 @@ def test_a_hanging_trial_fails_after_stop_after(sandbox: Sandbox) -> None:
     assert [file.name for file in sandbox.folder.glob("Pulumi.*")] == ["Pulumi.yaml"]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(7200)
-def test_each_of_200_trials_runs_once_although_the_sweep_is_killed_ten_times(sandbox: Sandbox) -> None:
-    _run_killed_sweep(sandbox, trials=200, kills=10, pause=60)
-
-
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_each_trial_runs_once_although_the_sweep_is_killed(sandbox: Sandbox) -> None:
-    _run_killed_sweep(sandbox, trials=6, kills=3, pause=10)
-
-
-def _run_killed_sweep(sandbox: Sandbox, *, trials: int, kills: int, pause: float) -> None:
     log, source = _write(sandbox, seconds=1), random.Random(1)
-    words = ["sweep", "train", f"seed=101..{100 + trials}", "--name", "grid", "--at-most", "4", "-y"]
+    words = ["sweep", "train", "seed=101..106", "--name", "grid", "--at-most", "4", "-y"]
     sandbox.symphony(*words, timeout=120)
-    for _ in range(kills):
-        time.sleep(source.uniform(0, pause))
+    for _ in range(3):
+        time.sleep(source.uniform(0, 10))
         if (runner := _runner(sandbox, "grid")) is None:
             # After several kills in a row the supervisor gives up, until the command is run again.
             sandbox.symphony(*words, timeout=120)
             runner = wait_for(lambda: _runner(sandbox, "grid"), 60, "the sweep runs again")
         os.kill(runner.pid, signal.SIGKILL)
     sandbox.symphony(*words, timeout=120)
-    sandbox.symphony("wait", "grid", timeout=6000)
-    expected = {f"0.1 {seed}": 1 for seed in range(101, 101 + trials)}
-    assert _counts(log.with_name("log.ended")) == expected
+    sandbox.symphony("wait", "grid", timeout=400)
+    assert _counts(log.with_name("log.ended")) == {f"0.1 {seed}": 1 for seed in range(101, 107)}
     sandbox.symphony("delete", "grid", "-y")
 
 

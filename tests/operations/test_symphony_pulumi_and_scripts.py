@@ -12,7 +12,6 @@ with Experiment("rl") as e:
     e.new_process("guest", command=["sleep", "%s"]).connects("greetings")
 """
 SCRIPT = """
-import sys
 from symphony import Cluster
 cluster = Cluster.new("tmux")
 e = cluster.new_experiment("rl")
@@ -24,7 +23,6 @@ BOTH = {"rl/server", "rl/guest"}
 
 @pytest.mark.thorough
 def test_symphony_creates_pulumi_and_a_script_change_pulumi_deletes(sandbox: Sandbox) -> None:
-    """"""
     sandbox.write(PROGRAM % 1001)
     sandbox.symphony("up", "rl", "-y")
     made = sandbox.trees()
@@ -57,55 +55,6 @@ def test_symphony_creates_pulumi_and_a_script_change_pulumi_deletes(sandbox: San
     assert sandbox.trees() == {}
     assert sandbox.servers() == []
     assert sandbox.symphony("ls", "--json").json == []
-
-
-@pytest.mark.slow
-def test_pulumi_creates_symphony_changes_a_script_deletes(sandbox: Sandbox) -> None:
-    """"""
-    sandbox.write(PROGRAM % 1001)
-    sandbox.pulumi("stack", "init", "rl")
-    sandbox.pulumi("up", "--stack=rl", "--yes", "--skip-preview")
-    made = sandbox.trees()
-    assert set(made) == BOTH
-    assert [row["name"] for row in sandbox.symphony("ls", "--json").json] == ["rl"]
-    assert sandbox.processes("rl")["guest"]["state"] == "running"
-    sandbox.write(PROGRAM % 1002)
-    sandbox.symphony("up", "rl", "-y")
-    assert sandbox.trees()["rl/server"] == made["rl/server"]
-    sandbox.python(SCRIPT % 1 + "cluster.delete('rl', dry_run=True)")
-    assert set(sandbox.trees()) == BOTH
-    sandbox.python(SCRIPT % 1 + "cluster.delete('rl')")
-    assert sandbox.trees() == {}
-
-
-@pytest.mark.slow
-def test_a_script_creates_pulumi_and_symphony_change_symphony_deletes(sandbox: Sandbox) -> None:
-    """The script's folder has no Pulumi project."""
-    (sandbox.folder / "Pulumi.yaml").unlink()
-    sandbox.python(SCRIPT % 1001 + "cluster.launch(e)")
-    made = sandbox.trees()
-    assert set(made) == BOTH
-    (row,) = sandbox.symphony("ls", "--json").json
-    # Its server does not listen.
-    assert (row["name"], row["project"], row["ready"]) == ("rl", "symphony", 1)
-    assert sandbox.processes("rl")["server"]["state"] == "running"
-    assert "symphony:index:Process" in sandbox.pulumi("stack", "--stack=organization/symphony/rl").out
-
-    refused = sandbox.python(
-        SCRIPT % 1001 + "from symphony.errors import UserError\n"
-        "try: cluster.launch(e)\nexcept UserError as error: print('refused:', error)"
-    )
-    assert "refused: experiment rl exists" in refused.out
-
-    (sandbox.folder / "Pulumi.yaml").write_text("name: symphony\nruntime: python\n")
-    sandbox.write(PROGRAM % 1002)
-    sandbox.symphony("up", "rl", "-y")
-    changed = sandbox.trees()
-    assert changed["rl/server"] == made["rl/server"]
-    assert changed["rl/guest"] != made["rl/guest"]
-    sandbox.symphony("delete", "rl", "-y")
-    assert sandbox.trees() == {}
-    assert sandbox.servers() == []
 
 
 @pytest.mark.thorough

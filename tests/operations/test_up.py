@@ -52,10 +52,6 @@ def test_a_resource_is_reported_under_its_parent_process_or_group(kind: str, par
     assert path_of(Step("urn", kind, "create", parent)) == path
 
 
-def test_a_step_without_parent_belongs_to_no_process() -> None:
-    assert path_of(Step("urn", "kubernetes:core/v1:Pod", "refresh")) == ""
-
-
 def test_unchanged_processes_and_groups_are_counted() -> None:
     kinds = {"a": "keep", "b": "stop", "g/a": "keep", "g/b": "keep", "h/a": "keep", "h/b": "restart"}
     changes = tuple(Change(path, kind) for path, kind in kinds.items())  # pyright: ignore[reportArgumentType]
@@ -151,8 +147,8 @@ def test_up_reports_an_experiment_that_it_started_but_cannot_watch(monkeypatch: 
     assert next(seen) == ()
     with pytest.raises(SymphonyError) as error:
         next(seen)
-    assert error.value.line == (
-        "rl was started, but its state cannot be read: there is no kubeconfig (/nowhere). Name one."
+    assert all(
+        word in error.value.line for word in ("rl was started", "no kubeconfig", "/nowhere", "Name one")
     )
     assert error.value.exit_code == 1
 
