@@ -31,6 +31,9 @@ def command(
         raise UserError("--json cannot ask for confirmation", remedy="Add -y")
     stack, names = arguments.processes(words or ())
     wanted = prepare(stack, names)
+    if wanted.workers and not as_json:
+        also = f"{names_of(wanted.workers)} {'restarts' if len(wanted.workers) == 1 else 'restart'} as well"
+        print(screen.clean(f"{also}: equal workers start together."))
     if wanted.sharing and not as_json:
         also = f"{names_of(wanted.sharing)} {'restarts' if len(wanted.sharing) == 1 else 'restart'} as well"
         print(screen.clean(f"{also}, in the same pod as {names_of(wanted.named)}."))

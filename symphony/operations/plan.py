@@ -401,14 +401,27 @@ def _why(step: Step) -> str:
 class RecordedStack:
     """A stack before a run, with which the declaration of the program is compared.
 
-    A run that restarts only some processes names them in `only`.
+    A run that restarts only some processes names them in `only`. Any other replaces the resources `replaced`.
     """
 
     def __init__(self, stack: stacks.Stack, only: Sequence[str] = ()) -> None:
         self.stack = stack
         self._only = only
-        restart_reasons = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
-        self._restart_reasons = dict.fromkeys(only, "asked for") if only else restart_reasons
+        failed = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
+        # Those that have ended would not start again by themselves, and the others would wait for them.
+        workers = {} if only else stack.equal_workers(failed)
+        self.replaced = stack.urns_of(workers) if workers else []
+        self._restart_reasons = (
+            dict.fromkeys(only, "asked for")
+            if only
+            else {**{path: f"restarts with {leader}" for path, leader in workers.items()}, **failed}
+        )
+
+    @cached_property
+    def _completed(self) -> set[str]:
+        statuses = self.stack.statuses()
+        known = () if isinstance(statuses, SymphonyError) else statuses
+        return {status.path for status in known if status.state == "completed"}
 
     def request(self, selected: selected_stack.SelectedStack, *, manifests: bool = False) -> RunRequest:
         """Return the facts of the stack for the program."""
@@ -439,7 +452,7 @@ class RecordedStack:
         rows = changes(fingerprints, components, reasons, _settings_of_other_backends(experiment["backend"]))
         if self._only:
             rows = tuple(row if row.path in self._only else Change(row.path, "keep") for row in rows)
-        rows = with_followers(rows, components)
+        rows = with_followers(rows, components, lambda path: path in self._completed)
         groups = [group.new for group in components.groups.values()]
         whole_plan = whole(experiment, [process.new for process in components.processes.values()], groups)
         unused = (Unused(row["setting"], tuple(row["made_by"])) for row in experiment["unused"])

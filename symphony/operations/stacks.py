@@ -22,10 +22,12 @@ from symphony.backends.observe import (
     RemoteObserver,
 )
 from symphony.engine import workspace as workspaces
+from symphony.engine.run.events import Step
 from symphony.engine.state import file_store, store
-from symphony.engine.state.file_store import StackName
+from symphony.engine.state.file_store import Resource, StackName
 from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError, UserError
+from symphony.plan.changes import rendezvous_of
 from symphony.plan.names import DECLARED, is_same, listed, near, quoted
 
 # The types of the components of experiments and clusters.
@@ -88,6 +90,18 @@ class Stack:
         """The declarations of its processes, by path."""
         components = (resource for resource in self.resources if resource.type == PROCESS)
         return {component.name: component.inputs.get(DECLARED, {}) for component in components}
+
+    def equal_workers(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return the other equal workers of some processes, each with the process that it belongs to."""
+        meets = {path: rendezvous_of(inputs) for path, inputs in self.declared_processes.items()}
+        leaders = {meets[path]: path for path in paths if meets.get(path) is not None}
+        others = {path: leaders[service] for path, service in meets.items() if service in leaders}
+        return {path: leader for path, leader in others.items() if path not in paths}
+
+    def urns_of(self, paths: Iterable[str]) -> list[str]:
+        """Return the resources of some processes, with those of the pods of their groups."""
+        owners = {*paths, *(path.rpartition("/")[0] for path in paths)} - {""}
+        return [resource.urn for resource in self.resources if path_of(resource) in owners]
 
     @property
     def processes(self) -> Mapping[str, Mapping[str, Any]]:
@@ -362,6 +376,12 @@ def clusters_of(stack: Stack) -> list[str]:
     """Return the stacks whose cluster this one uses, as organization/project/stack."""
     references = (resource for resource in stack.resources if resource.type == _REFERENCE)
     return [str(reference.inputs.get("name")) for reference in references]
+
+
+def path_of(resource: Step | Resource) -> str:
+    """Return the path of the process or group whose component is the parent of a resource."""
+    # The component of a process is itself a child of that of its group.
+    return "" if resource.type.startswith("symphony:") else component_path(resource.parent)
 
 
 def component_path(urn: str) -> str:

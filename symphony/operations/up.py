@@ -14,9 +14,8 @@ from symphony import files
 from symphony.backends import registry
 from symphony.backends.observe import LocalObserver, ProcessStatus
 from symphony.engine import errors, workspace
-from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Outcome, Started, Step
+from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Outcome, Started
 from symphony.engine.run.run import Run
-from symphony.engine.state.file_store import Resource
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, process, runs, selected_stack, stacks
 from symphony.operations.plan import (
@@ -29,6 +28,7 @@ from symphony.operations.plan import (
     engine_run,
 )
 from symphony.operations.selected_stack import SelectedStack
+from symphony.operations.stacks import path_of
 from symphony.plan.names import listed
 from symphony_docker import progress
 
@@ -190,6 +190,7 @@ def up(
     cluster.resume(selected)
     verb = "restart" if restart else "up"
     recording = _recording(selected, recorded.stack, verb)
+    options = options or [f"--replace={urn}" for urn in recorded.replaced]
     start = partial(engine_run, "up", selected, recorded.request(selected), options, program=program)
     statuses, trouble = (), ""
     try:
@@ -453,12 +454,6 @@ def _resource_name(urn: str) -> str:
     return urn.rpartition("::")[2]
 
 
-def path_of(step: Step | Resource) -> str:
-    """Return the path of the process or group whose component is the parent of a resource."""
-    # The component of a process is itself a child of that of its group.
-    return "" if step.type.startswith("symphony:") else stacks.component_path(step.parent)
-
-
 # The types of resources that processes use, and that a restart may change.
 _USED = ("Image", "Secret", "ConfigMap")
 
@@ -469,6 +464,7 @@ class Restart:
 
     Attributes:
         named: The processes that the user named.
+        workers: The other equal workers.
         sharing: Other processes in the same pods.
         urns: The resources to replace.
         targets: More resources that the run may change: images, secrets and components of the processes.
@@ -476,13 +472,14 @@ class Restart:
 
     selected: SelectedStack
     named: tuple[str, ...]
+    workers: tuple[str, ...]
     sharing: tuple[str, ...]
     urns: tuple[str, ...]
     targets: tuple[str, ...]
 
     @property
     def paths(self) -> tuple[str, ...]:
-        return (*self.named, *self.sharing)
+        return (*self.named, *self.workers, *self.sharing)
 
 
 def prepare(stack: stacks.Stack, words: Sequence[str]) -> Restart:
@@ -494,19 +491,20 @@ def prepare(stack: stacks.Stack, words: Sequence[str]) -> Restart:
     stack, recorded = stacks.running(stack)
     paths = list(recorded.processes)
     named = stacks.match_processes(words, paths)
-    # The process of a resource, or the group whose processes share it.
-    owners = {resource.urn: owner for resource in stack.resources if (owner := path_of(resource))}
-    groups = {path.rpartition("/")[0] for path in named} & {*owners.values()}
-    sharing = [path for path in paths if path.rpartition("/")[0] in groups and path not in named]
-    urns = [urn for urn, owner in owners.items() if owner in named or owner in groups]
-    restarted = {*named, *sharing}
+    workers = tuple(stack.equal_workers(named))
+    urns = stack.urns_of((*named, *workers))
+    # The groups whose processes share a pod.
+    groups = {path_of(resource) for resource in stack.resources if resource.urn in urns}
+    others = (path for path in paths if path not in named and path not in workers)
+    sharing = tuple(path for path in others if path.rpartition("/")[0] in groups)
+    restarted = {*named, *workers, *sharing}
     targets = [
         resource.urn
         for resource in stack.resources
         if resource.type.rpartition(":")[2] in _USED
         or (resource.type == stacks.PROCESS and resource.name in restarted)
     ]
-    return Restart(_target(stack), tuple(named), tuple(sharing), tuple(urns), tuple(targets))
+    return Restart(_target(stack), tuple(named), workers, sharing, tuple(urns), tuple(targets))
 
 
 def restart(wanted: Restart, output: ProgramOutput | None = None) -> Iterator[UpEvent]:

@@ -5,7 +5,7 @@ inputs that differ between the state and the program, as the engine reports them
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Literal, cast
@@ -121,8 +121,10 @@ def changes(
     return tuple(rows)
 
 
-def with_followers(rows: Iterable[Change], components: Components) -> tuple[Change, ...]:
-    """Return the rows, in which the processes also restart that follow a restart.
+def with_followers(
+    rows: Iterable[Change], components: Components, has_completed: Callable[[str], bool]
+) -> tuple[Change, ...]:
+    """Return the rows, in which the running processes also restart that follow a restart.
 
     These are the other equal workers, and those with `depends_on(restart_with=True)`.
     """
@@ -131,7 +133,9 @@ def with_followers(rows: Iterable[Change], components: Components) -> tuple[Chan
     # The list grows: a process may follow one that follows another.
     for path in restarting:
         for other, component in components.processes.items():
-            if by_path[other].kind == "keep" and _follows(component.new, path, components):
+            if by_path[other].kind != "keep" or not _follows(component.new, path, components):
+                continue
+            if not has_completed(other):
                 by_path[other] = Change(other, "restart", (f"restarts with {path}",), follows=True)
                 restarting.append(other)
     return tuple(by_path.values())
@@ -142,11 +146,11 @@ def _follows(inputs: Inputs, path: str, components: Components) -> bool:
     if any(wait["path"] == path and wait.get("restart_with") for wait in inputs.get("waits_for") or ()):
         return True
     leader = components.processes.get(path, Component())
-    group = _workers_of(inputs)
-    return group is not None and group == _workers_of(leader.new)
+    group = rendezvous_of(inputs)
+    return group is not None and group == rendezvous_of(leader.new)
 
 
-def _workers_of(inputs: Inputs) -> str | None:
+def rendezvous_of(inputs: Inputs) -> str | None:
     """Return the rendezvous of a process; None if it is no equal worker."""
     variables: Inputs = inputs.get("service_env") or {}
     return variables.get(RENDEZVOUS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,16 @@ def test_four_equal_workers_compute_an_all_reduce(backend: Backend, stack: str) 
         f"rank {rank} of 4, local {local}: [0.0, 10.0]" for rank, local in enumerate(locals_)
     ]
     assert {line["path"] for line in backend.lines(stack)} == {"train-0"}, "logs without names show rank 0"
+    began = time.time()
+    backend.sandbox.symphony("restart", stack, "train-1", "-y", timeout=60 * backend.patience)
+
+    def all_completed_again() -> bool:
+        statuses = backend.statuses(stack).values()
+        return all(status["state"] == "completed" and status["since"] > began - 1 for status in statuses)
+
+    wait_for(
+        all_completed_again, 40 * backend.patience, "those that had completed start again too", pause=0.3
+    )
 
 
 @pytest.mark.thorough

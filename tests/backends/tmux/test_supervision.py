@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import socket
@@ -82,6 +83,27 @@ def test_equal_workers_restart_with_one_that_a_user_restarts(sandbox: Sandbox) -
     assert len({line.split()[-1] for line in logs.splitlines() if "rank 0" in line}) == 1, (
         "the port is theirs"
     )
+
+
+def test_up_starts_all_equal_workers_again_when_one_has_failed(sandbox: Sandbox) -> None:
+    """The others had completed: the one that started again waited for them for ever."""
+    sandbox.write(
+        "with Experiment() as e:\n"
+        '    e.new_process("train", "echo rank $RANK; sleep 0.5; [ $RANK = 1 ] || test -e repaired",\n'
+        "        replicas=3, rendezvous=True)"
+    )
+    sandbox.symphony("up", "rl", "-y", code=None)
+
+    def states() -> list[str]:
+        return [status["state"] for status in sandbox.processes("rl").values()]
+
+    wait_for(lambda: states() == ["failed", "completed", "failed"], 20, "they have ended")
+    (sandbox.folder / "repaired").touch()
+    planned = json.loads(sandbox.symphony("plan", "rl", "--json").out)["changes"]
+    assert [row["kind"] for row in planned] == ["restart"] * 3
+    sandbox.symphony("up", "rl", "-y")
+    wait_for(lambda: states() == ["completed"] * 3, 20, "all have completed")
+    assert sandbox.symphony("logs", "rl", "train-1").out.count("rank 1") == 2
 
 
 @pytest.mark.parametrize(
