@@ -103,6 +103,7 @@ def test_members_of_a_group_run_on_the_same_machine(backend: Backend) -> None:
 
 
 def test_every_process_sees_the_variables_of_every_service(backend: Backend) -> None:
+    """Only a process that binds one gets its bind variable."""
     services = [*EVERY, *(f"s-{i}" for i in range(MANY)), "s" * LONGEST]
     seen = {path: backend.speaks(STACK, path, "services")[0] for path in ("server", "pair/left", "talker")}
     for variables in seen.values():
@@ -113,14 +114,10 @@ def test_every_process_sees_the_variables_of_every_service(backend: Backend) -> 
             assert 0 < int(port) < 65536
     addresses = [seen["server"][name] for name in seen["server"] if name.endswith("_ADDR")]
     assert len(set(addresses)) == len(addresses) == len(services)
+    binds = {name for name in seen["server"] if name.endswith("_BIND")}
+    assert binds == {"SYMPH_ALPHA_BIND", "SYMPH_BETA_BIND"}
     without_binds = [{k: v for k, v in each.items() if not k.endswith("_BIND")} for each in seen.values()]
     assert without_binds[0] == without_binds[1] == without_binds[2]
-
-
-def test_only_a_binding_process_gets_bind_variables(backend: Backend) -> None:
-    seen = backend.speaks(STACK, "server", "services")[0]
-    binds = {name for name in seen if name.endswith("_BIND")}
-    assert binds == {"SYMPH_ALPHA_BIND", "SYMPH_BETA_BIND"}
 
 
 def test_a_process_reaches_a_hundred_services(backend: Backend) -> None:
@@ -170,10 +167,17 @@ def test_process_and_ls_show_failures(backend: Backend, whole: str) -> None:
     assert "failed" in listed
 
 
-def test_logs_of_one_process(backend: Backend) -> None:
+def test_logs_of_one_process_and_its_last_lines(backend: Backend) -> None:
+    """The number of last lines counts for each process."""
     backend.speaks(STACK, "counter", "ready")
     out = backend.sandbox.symphony("logs", STACK, "counter").out
     assert [line for line in out.splitlines() if line.startswith("line ")] == [f"line {i}" for i in range(50)]
+    texts = [line["text"] for line in backend.lines(STACK, "counter", "-t", "3")]
+    assert texts[:2] == ["line 48", "line 49"]
+    assert texts[2].startswith("ready ")
+    assert backend.lines(STACK, "counter", "-t", "0") == []
+    lines = backend.lines(STACK, "counter", "many", "-t", "1")
+    assert sorted(line["path"] for line in lines) == ["counter", "many"]
 
 
 def test_logs_of_a_failed_process_end_with_its_exit_code(backend: Backend) -> None:
@@ -196,19 +200,6 @@ def test_all_logs_are_merged_in_order_of_time(backend: Backend) -> None:
     assert {line["path"] for line in lines} == set(backend.statuses(STACK))
     times = [line["time"] for line in lines if line["time"] is not None]
     assert times == sorted(times)
-
-
-def test_logs_tail(backend: Backend) -> None:
-    backend.speaks(STACK, "counter", "ready")
-    texts = [line["text"] for line in backend.lines(STACK, "counter", "-t", "3")]
-    assert texts[:2] == ["line 48", "line 49"]
-    assert texts[2].startswith("ready ")
-    assert backend.lines(STACK, "counter", "-t", "0") == []
-
-
-def test_logs_tail_counts_for_each_process(backend: Backend) -> None:
-    lines = backend.lines(STACK, "counter", "many", "-t", "1")
-    assert sorted(line["path"] for line in lines) == ["counter", "many"]
 
 
 def test_logs_since(backend: Backend) -> None:

@@ -83,17 +83,12 @@ def test_up_refuses_a_job_that_slurm_could_never_start(lab: Lab) -> None:
     assert lab.jobs() == []
 
 
-def test_plan_says_that_the_partition_allows_less_time(lab: Lab) -> None:
+def test_plan_names_a_service_without_its_port_and_a_time_that_the_partition_does_not_allow(lab: Lab) -> None:
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1000").replace("RESOURCES", "Resources()"))
     lab.sandbox.config("rl", partition="short", nodes="1", time="9:00:00")
     plan = lab.sandbox.symphony("plan", "rl").out
+    assert re.search(r"\bweb *$", plan, re.M), "its port is chosen in the job"
     assert "asks for 9:00:00, but the partition short allows 10:00" in plan
-
-
-def test_plan_names_a_service_whose_port_is_chosen_in_the_job(lab: Lab) -> None:
-    lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources()"))
-    plan = lab.sandbox.symphony("plan", "rl").out
-    assert re.search(r"\bweb *$", plan, re.M), "its port is not known yet"
 
 
 def test_a_pending_job_shows_the_reason_and_later_starts_its_processes(lab: Lab) -> None:

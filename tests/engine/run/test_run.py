@@ -11,17 +11,24 @@ import pytest
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Started, Summary
 from symphony.engine.run.run import Run
-from symphony.engine.state import file_store
+from symphony.engine.state import file_store, store
 from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError
+from tests.engine.state.test_prune import fill
 from tests.engine.support import Runner
 
 NAME = file_store.StackName("tiny", "dev")
 
 
 def test_events_and_state_over_the_life_of_a_stack(run: Runner, tiny: Workspace) -> None:
-    """Up, no change, preview and update, refresh, destroy: events and state agree at each step."""
+    """Up, no change, preview and update, refresh, destroy: events and state agree at each step.
+
+    An up prunes its history, in files whose names are those that the engine writes.
+    """
+    history = fill("history", 20)
     made = run("up")
+    assert len(list(history.glob("*.history.json"))) == store.KEPT
+    assert '"result"' in max(history.glob("*.history.json")).read_text()
     assert made.outcome.result == "succeeded"
     assert made.outcome.summary is not None
     assert made.outcome.summary.changes == {"create": 4}

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from symphony.engine.state import file_store, store
-from tests.engine.support import Runner
 
 NAME = file_store.StackName("tiny", "dev")
 
@@ -44,12 +43,3 @@ def test_the_history_of_a_users_own_backend_is_not_pruned(
     history = fill("history", 25)
     store.prune(NAME)
     assert len(list(history.glob("*.history.json"))) == 25
-
-
-def test_up_prunes_the_history_of_its_stack(run: Runner) -> None:
-    """The pruned file names are those that the engine writes."""
-    folder = fill("history", 20)
-    run("up")
-    assert len(list(folder.glob("*.history.json"))) == store.KEPT
-    newest = max(folder.glob("*.history.json"))
-    assert '"result"' in newest.read_text()

@@ -98,39 +98,27 @@ def test_orphans_are_found_by_check_and_ended_by_update(rig: Any) -> None:
     assert {process.marker for process in rig.living()} == {f"{rig.owner}/a/1"}
 
 
-def test_process_trees_that_survived_the_server_are_orphans(rig: Any) -> None:
+def test_a_killed_server_is_replaced_and_trees_that_survived_it_end(rig: Any) -> None:
+    """Those of a declared process, so that none runs twice, and those of an orphan."""
     old = rig.session("a")
-    outputs = rig.start("b", "sh", "-c", "trap '' HUP; echo up; setsid sleep 100 & wait; sleep 100")
-    rig.until(lambda: b"up" in rig.printed(outputs))
+    ignores = "trap '' HUP; echo up; setsid sleep 100 & wait; while :; do sleep 100; done"
+    declared = rig.start("a", "sh", "-c", ignores, grace=0.2)
+    orphan = rig.start("b", "sh", "-c", ignores, grace=0.2)
+    rig.until(lambda: all(b"up" in rig.printed(outputs) for outputs in (declared, orphan)))
     os.kill(old["server_pid"], signal.SIGKILL)
     rig.until(lambda: process_table.start_of(old["server_pid"]) == 0)
-    assert rig.living()
+    assert {f"{rig.owner}/a/1", f"{rig.owner}/b/1"} == {process.marker for process in rig.living()}
+    gone = "the tmux server is gone"
+    assert rig.condition(declared).reason == windows.reason(declared, Snapshot()) == gone
+    assert sessions.reason(rig.session_inputs("a"), Snapshot()) == gone
+    assert sessions.read(old, Snapshot()) is None
     assert sessions.orphans(rig.session_inputs("a"), old, Snapshot()) == ["b"]
     new = sessions.update(old, {**rig.session_inputs("a"), "strays": ["b"]}, Snapshot())
-    assert not rig.living()
     assert new["server_pid"] != old["server_pid"]
-
-
-def test_a_killed_server_is_replaced_without_duplicate_processes(rig: Any) -> None:
-    old = rig.session("a", "b")
-    survivor = rig.start("a", "sh", "-c", "trap '' HUP; while :; do sleep 100; done", grace=0.2)
-    rig.start("b", "sleep", "100")
-    time.sleep(0.2)
-    os.kill(old["server_pid"], signal.SIGKILL)
-    rig.until(lambda: process_table.start_of(old["server_pid"]) == 0)
-    assert rig.condition(survivor).reason == "the tmux server is gone"
-    assert sessions.reason(rig.session_inputs("a", "b"), Snapshot()) == "the tmux server is gone"
-    assert windows.reason(survivor, Snapshot()) == "the tmux server is gone"
-    assert sessions.read(old, Snapshot()) is None
-    sessions.update(old, rig.session_inputs("a", "b"), Snapshot())
-    new = windows.update(survivor, rig.inputs("a", "sleep", "100", grace=0.2), Snapshot())
+    again = windows.update(declared, rig.inputs("a", "sleep", "100", grace=0.2), Snapshot())
     # Between fork and exec, a new process still has the environment of the server.
-    rig.until(
-        lambda: (
-            {process.marker for process in rig.living() if "/a/" in process.marker} == {f"{rig.owner}/a/2"}
-        )
-    )
-    assert new["attempt"] == 2
+    rig.until(lambda: {process.marker for process in rig.living()} == {f"{rig.owner}/a/2"})
+    assert again["attempt"] == 2
 
 
 def test_diff_detects_a_reboot(rig: Any) -> None:
@@ -172,7 +160,12 @@ def test_delete_leaves_sessions_and_files_of_another_owner(rig: Any) -> None:
     sessions.delete(outputs, Snapshot())
     assert rig.condition(running).state == "running"
     assert Path(running["log"]).exists()
+    rig.tmux.kill_session("rl")
+    sessions.delete(outputs, Snapshot())
+    folder = rig.home / "experiments" / "rl"
+    assert experiment_folder.owner_of(folder) == "p/y#1"
     sessions.delete(other, Snapshot())
+    assert not folder.exists()
 
 
 def test_tampered_names_in_the_state_are_refused(rig: Any) -> None:
@@ -189,17 +182,6 @@ def test_tampered_names_in_the_state_are_refused(rig: Any) -> None:
                 call({**tampered, field: value}, Snapshot())
     assert victim.exists()
     assert rig.condition(window).state == "running"
-
-
-def test_delete_leaves_an_experiment_folder_of_another_owner(rig: Any) -> None:
-    outputs = rig.session("a")
-    folder = rig.home / "experiments" / "rl"
-    (folder / "owner").write_text("proj/rl#abcd1234")
-    rig.tmux.kill_session("rl")
-    sessions.delete(outputs, Snapshot())
-    assert folder.exists()
-    rig.session("a")
-    assert experiment_folder.owner_of(folder) == rig.owner
 
 
 def test_the_same_name_on_another_tmux_server_is_another_experiment(rig: Any) -> None:
