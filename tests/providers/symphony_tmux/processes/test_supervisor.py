@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from symphony_tmux import names
 from symphony_tmux.processes import process_table, start
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
+from tests.sandbox import wait_for
 
 
 def _short_pauses(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +38,24 @@ def _short_pauses(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start, "SUPERVISOR", hurried)
 
 
-def _arguments(folder: Path, policy: str, grace: str) -> list[str]:
-    return [str(folder), "1", "/bin/sh", "4096", policy, grace, os.uname().machine]
+@pytest.fixture
+def supervise(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Return a function that starts the supervisor of a launch file without tmux."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin(lines: str, *options: str, policy: str = "Never", grace: str = "1") -> subprocess.Popen[bytes]:
+        (tmp_path / "launch.sh").write_text(lines)
+        os.mkfifo(tmp_path / "pipe")
+        words = [str(tmp_path), "1", "/bin/sh", "4096", policy, grace, os.uname().machine]
+        command = [start.perl(), *options, str(start.SUPERVISOR), *words]
+        started.append(subprocess.Popen(command, start_new_session=True))
+        return started[-1]
+
+    yield begin
+    for supervisor in started:
+        with suppress(ProcessLookupError):
+            os.killpg(supervisor.pid, signal.SIGKILL)
+        supervisor.wait(10)
 
 
 def test_a_process_has_failed_after_five_restarts(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,58 +102,36 @@ def test_only_consecutive_failures_count_toward_the_restart_limit(
     assert rig.condition(outputs).state == "running"
 
 
-def test_the_exit_is_noticed_without_sigchld(tmp_path: Path) -> None:
+def test_the_exit_is_noticed_without_sigchld(supervise: Callable[..., subprocess.Popen[bytes]]) -> None:
     """A SIGCHLD just before the supervisor waits does not wake it; here it is blocked."""
-    (tmp_path / "launch.sh").write_text("exit 7\n")
-    os.mkfifo(tmp_path / "pipe")
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     try:
-        command = [start.perl(), str(start.SUPERVISOR), *_arguments(tmp_path, "Never", "1")]
-        supervisor = subprocess.Popen(command, start_new_session=True)
+        supervisor = supervise("exit 7\n")
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-    try:
-        assert supervisor.wait(10) == 7
-    finally:
-        supervisor.kill()
-        supervisor.wait()
+    assert supervisor.wait(10) == 7
 
 
 @pytest.mark.parametrize("has_run", [True, False])
 def test_a_process_that_is_ended_while_it_waits_is_not_started_once_more(
-    tmp_path: Path, *, has_run: bool
+    tmp_path: Path, supervise: Callable[..., subprocess.Popen[bytes]], *, has_run: bool
 ) -> None:
     """Its log said that it had ended by SIGTERM twice, or once although it had never run."""
-    (tmp_path / "launch.sh").write_text("sleep 100\n")
-    os.mkfifo(tmp_path / "pipe")
-    hold = tmp_path / "hold"
+    hold, log = tmp_path / "hold", tmp_path / "log"
     if not has_run:
         hold.touch()
-    command = [start.perl(), str(start.SUPERVISOR), *_arguments(tmp_path, "Never", "1")]
-    supervisor = subprocess.Popen(command, start_new_session=True)
-    try:
-        if has_run:
-            _until(lambda: process_table.children(supervisor.pid))
-            hold.touch()
-            _until(
-                lambda: reader.events(tmp_path / "log")[-1:] and not process_table.children(supervisor.pid)
-            )
-        time.sleep(1)
-        before = reader.events(tmp_path / "log")
-        supervisor.terminate()
-        assert supervisor.wait(10) == -signal.SIGTERM
-        assert reader.events(tmp_path / "log") == before
-        assert [mark.event for mark in before] == ["start", "signal"] * has_run
-    finally:
-        supervisor.kill()
-        supervisor.wait()
-
-
-def _until(is_over: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_over():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    supervisor = supervise("sleep 100\n")
+    if has_run:
+        wait_for(lambda: process_table.children(supervisor.pid), 20, "it has begun")
+        hold.touch()
+        wait_for(lambda: [mark.event for mark in reader.events(log)] == ["start", "signal"], 20, "it ended")
+        wait_for(lambda: not process_table.children(supervisor.pid), 20, "it waits")
+    time.sleep(1)
+    before = reader.events(log)
+    supervisor.terminate()
+    assert supervisor.wait(10) == -signal.SIGTERM
+    assert reader.events(log) == before
+    assert [mark.event for mark in before] == ["start", "signal"] * has_run
 
 
 def test_the_recorder_ends_if_the_server_is_killed_before_the_supervisor_reads(
@@ -178,28 +173,18 @@ no warnings qw(redefine prototype);
 """
 
 
-def test_a_clock_set_back_delays_neither_restarts_nor_exits(tmp_path: Path) -> None:
+def test_a_clock_set_back_delays_neither_restarts_nor_exits(
+    tmp_path: Path, supervise: Callable[..., subprocess.Popen[bytes]]
+) -> None:
     (tmp_path / "Step.pm").write_text(STEP)
     # A child left behind ignores SIGTERM, and sets the clock back during the grace period.
     left = """trap '' TERM; sleep 0.1; printf x >>"${0%/*}/steps"; while :; do sleep 0.1; done"""
-    (tmp_path / "launch.sh").write_text(f"({left}) & exit 1\n")
-    os.mkfifo(tmp_path / "pipe")
-    words = _arguments(tmp_path, "OnFailure", "0.5")
-    command = [start.perl(), f"-I{tmp_path}", "-MStep", str(start.SUPERVISOR), *words]
-    supervisor = subprocess.Popen(command, start_new_session=True)
-    index, ends = tmp_path / "index", 0
-    try:
-        deadline = time.monotonic() + 20
-        while ends < 3:
-            assert time.monotonic() < deadline, f"{ends} ends"
-            time.sleep(0.05)
-            if index.exists() and (now := index.read_text().count("exit")) > ends:
-                ends = now
-                with (tmp_path / "steps").open("a") as steps:
-                    steps.write("x")
-    finally:
-        os.killpg(supervisor.pid, signal.SIGKILL)
-        supervisor.wait(10)
+    supervise(f"({left}) & exit 1\n", f"-I{tmp_path}", "-MStep", policy="OnFailure", grace="0.5")
+    index, steps = tmp_path / "index", tmp_path / "steps"
+    for ends in (1, 2, 3):
+        wait_for(lambda ends=ends: index.exists() and index.read_text().count("exit") >= ends, 20, "an end")
+        with steps.open("a") as file:
+            file.write("x")
     times = [float(line.split()[0]) for line in index.read_text().splitlines()]
     assert times[-1] < times[0] - 1800, "its clock was not put back"
 
