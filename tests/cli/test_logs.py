@@ -52,13 +52,6 @@ def test_colours_are_kept_on_a_terminal_only(lab: Sandbox) -> None:
     assert "\\u001b" not in lab.symphony("logs", "rl", "wild", "--json").out
 
 
-def test_a_name_selects_a_process_outside_groups_a_group_or_one_of_its_members(lab: Sandbox) -> None:
-    """"""
-    assert lab.symphony("logs", "rl", "agent-0").out == "hello\n"
-    assert lab.symphony("logs", "rl", "eval").out == "evaluating\n"
-    assert lab.symphony("logs", "rl", "eval/agent-0").out == "evaluating\n"
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

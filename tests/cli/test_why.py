@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.cli.support import has_no_control
 from tests.sandbox import SYMPHONY, Sandbox, sandbox_in, wait_for
 from tests.terminal import terminal
 
@@ -79,22 +78,6 @@ def test_why_names_a_killed_process_a_closed_window_and_a_lost_tmux_server(sandb
         os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not sandbox.servers(), 10, "the server is gone")
     assert steps(sandbox, "rl", "pool/w")["lost"]["what"].startswith("the tmux server is gone")
-
-
-def test_why_errors_are_one_line(up: Sandbox) -> None:
-    for words, result in (
-        (("rl", "nothing"), "there is no process"),
-        (("rm", "fine"), 'there is no experiment "rm"'),
-        ((), "Missing argument"),
-        (("rl", "fine", "more"), "expected a process, or an experiment and a process"),
-        (("rl", "e"), "could be done, fine, none"),
-        (("rl", "\x1b[31m"), "there is no process"),
-    ):
-        ran = up.symphony("why", *words, code=2)
-        assert result in ran.err
-        assert "Invalid value" not in ran.err
-        assert len(ran.err.splitlines()) == 1
-        assert has_no_control(ran.err)
 
 
 def test_why_wraps_and_colours_on_a_terminal(up: Sandbox) -> None:

@@ -2,12 +2,12 @@
 
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
 
 import caraml
+from tests.sandbox import wait_for
 
 RECEIVER = """
     import sys, time, caraml
@@ -48,12 +48,6 @@ def numbers(got):
     return {int(line.split()[0]) for lines in got for line in list(lines) if line[:1].isdigit()}
 
 
-def wait_until(true, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not true() and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
 @pytest.mark.timeout(60)
 def test_messages_reach_receivers_behind_a_proxy_and_are_acknowledged(proxy, spawn):
     receivers = [spawn(RECEIVER, proxy.out_add, "received") for _ in range(2)]
@@ -67,7 +61,8 @@ def test_messages_reach_receivers_behind_a_proxy_and_are_acknowledged(proxy, spa
             sender.send({"n": n, "data": np.zeros(sizes[n % 3 if n < 30 else 0], np.uint8)})
         sender.flush(timeout=30)
         assert sender.unacknowledged == 0
-    wait_until(lambda: len(numbers(got)) == 300)  # printed a moment after they are acknowledged
+    # They are printed a moment after they are acknowledged.
+    wait_for(lambda: len(numbers(got)) == 300, 10, "all are printed")
     assert sorted(int(line.split()[0]) for lines in got for line in lines) == list(range(300))
 
 
@@ -86,7 +81,7 @@ def test_no_message_is_lost_when_a_receiver_behind_a_proxy_is_killed(proxy, spaw
         for n in range(300):
             sender.send({"n": n})
             if not killed and n > 200:
-                wait_until(lambda: "stuck" in got[0], 30)
+                wait_for(lambda: "stuck" in got[0], 30, "it is stuck")
                 doomed.kill(signal.SIGKILL)
                 killed = True
                 if count == 1:
@@ -95,8 +90,7 @@ def test_no_message_is_lost_when_a_receiver_behind_a_proxy_is_killed(proxy, spaw
         sender.flush(timeout=60)
     in_hand = {int(got[0][4].split()[0])} if finish == "processed" else set()
     before = numbers(got[:1]) - in_hand
-    wait_until(lambda: len(numbers(got[1:]) | before) == 300)
-    assert numbers(got[1:]) | before == set(range(300))
+    wait_for(lambda: numbers(got[1:]) | before == set(range(300)), 10, "all are printed")
     again = [line.split() for lines in got[1:] for line in lines if line[:1].isdigit()]
     assert all(flag == "1" for n, _, flag in again if int(n) in before | in_hand)  # given before, it says so
 
