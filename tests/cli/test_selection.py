@@ -52,7 +52,7 @@ def test_aliases_and_options_of_the_original(lab: Sandbox, words: str, output: s
     ("words", "shown"),
     [
         *(("ls r", "rl "), ("lse r*", "rl "), ("lsp rl", "learner"), ("p rl", "learner")),
-        *(("d rl -dr", "would stop"), ("db /^r/ --dry-run", "would stop"), ("up rl -dr", "wild")),
+        *(("d rl -dr", "would stop"), ("db /^r/ --dry-run", "Would delete"), ("up rl -dr", "wild")),
     ],
 )
 def test_short_names_of_lists_and_dry_runs(lab: Sandbox, words: str, shown: str) -> None:
