@@ -114,7 +114,11 @@ class Sampler:
     def sample(self, last_lines_of: Collection[str] | None = ()) -> View:
         """Return a snapshot of the experiment, with the last line of some processes, or of all for None."""
         try:
-            self._read_again()
+            version = store.version(self._stack.name)
+            if version != self._version:
+                # An `up`, a restart or a deletion has changed the state.
+                self._use(stacks.read(self._stack.name))
+                self._version = version
             statuses = processes(self._stack)
         except SymphonyError as error:
             return View(self._stack.display_name, self._stack.backend or "", (), (), error.line)
@@ -144,12 +148,6 @@ class Sampler:
             self._edges = list(pool.map(_connect, self._edges))
         is_here = isinstance(self._stack.observer(), PortObserver)
         return is_here or any(edge.seconds is not None for edge in self._edges)
-
-    def _read_again(self) -> None:
-        version = store.version(self._stack.name)
-        if version != self._version:
-            self._use(stacks.read(self._stack.name))
-            self._version = version
 
     def _use(self, stack: stacks.Stack) -> None:
         """Look at the processes of this state from now on; raise UserError if it has none."""
