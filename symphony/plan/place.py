@@ -10,7 +10,7 @@ from typing import Any, cast
 from symphony.placement import machines, planner
 from symphony.placement.planner import Choice, Claim, Placement, Pod
 from symphony.placement.pool import Amounts
-from symphony.placement.quantities import QUANTITY_REMEDY, amount
+from symphony.placement.quantities import amount
 from symphony.plan.names import did_you_mean, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.target import Target
@@ -118,7 +118,6 @@ class _Reader:
         manifest = _mapping(declared.owner.pod.pod_yml.get("spec"))
         selector = {**declared.owner.pod.node_selector, **_mapping(manifest.get("nodeSelector"))}
         for name, owner in declared.callers:
-            self._check_amounts(name, owner)
             self._check_pools(name, owner)
         claims = [self._claim(declared.path(process), process) for process in declared.processes]
         common = {name: self._common(declared, name) for name in ("pool", "gpu_type", "spot")}
@@ -144,20 +143,6 @@ class _Reader:
             selector=tuple(selector.items()),
             tolerations=declared.owner.pod.tolerations,
         )
-
-    def _check_amounts(self, name: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
-        place = owner.place
-        if place.per_machine is not None and place.per_machine < 1:
-            what = f"{name} has per_machine={place.per_machine} in place()"
-            self._report_at(owner, "per_machine", what, "set 1 or more")
-        if place.gpu is not None and place.gpu < 0:
-            self._report_at(owner, "gpu", f"{name} requests {place.gpu} GPUs in place()", "request 0 or more")
-        for kind in ("cpu", "memory"):
-            quantity = getattr(place, kind)
-            if quantity is not None and amount(quantity) is None:
-                self._report_at(
-                    owner, kind, f"{name} requests {kind} {quoted(str(quantity))} in place()", QUANTITY_REMEDY
-                )
 
     def _check_pools(self, name: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
         pools = [pool.name for pool in self.target.pools]
@@ -210,7 +195,7 @@ def _chooses_machine(manifest: Mapping[str, Any], name: str) -> bool:
 
 
 def _claim(place: Place) -> Claim:
-    return Claim(_integer(place.cpu, 1000), _integer(place.memory), place.gpu, max(0, place.per_machine or 0))
+    return Claim(_integer(place.cpu, 1000), _integer(place.memory), place.gpu, place.per_machine or 0)
 
 
 def _explicit_amounts(process: ProcessSpec) -> dict[str, int]:

@@ -10,7 +10,6 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, cast
 
 from caraml import service_env
-from symphony.placement.quantities import QUANTITY_REMEDY, amount
 from symphony.plan import code
 from symphony.plan.names import (
     MAX_NAME,
@@ -174,16 +173,6 @@ def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
                 f"{path} connects to {quoted(use.name)} with port {use.port}; only the process"
                 " that binds it sets its port",
                 "remove the port, or set it where the service is bound",
-                (use.where,),
-            )
-
-
-def ports_are_in_range(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for path, verb, use in _uses(spec, "binds", "exposes"):
-        if use.port is not None and not 1 <= use.port <= 65535:
-            yield Problem(
-                f"{path} {verb} {quoted(use.name)} at port {use.port}, which is not a valid port",
-                "use a port from 1 to 65535, or omit it and symphony chooses a port",
                 (use.where,),
             )
 
@@ -374,27 +363,6 @@ def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> I
                 "set it on the group: its processes share one pod",
                 (process.at(setting.name),),
             )
-
-
-def quantities_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
-    for group, process in spec.members():
-        path = path_of(group, process)
-        for setting in ("resource_request", "resource_limit"):
-            resources = getattr(process, setting)
-            for kind in ("cpu", "memory"):
-                quantity = getattr(resources, kind)
-                if quantity is not None and amount(quantity) is None:
-                    yield Problem(
-                        f"{path} sets {kind} to {quoted(str(quantity))}, which is not a quantity",
-                        QUANTITY_REMEDY,
-                        (process.at(f"{setting} {kind}"),),
-                    )
-            if resources.gpu is not None and resources.gpu < 0:
-                yield Problem(
-                    f"{path} asks for {resources.gpu} GPUs",
-                    "request 0 or more",
-                    (process.at(f"{setting} gpu"),),
-                )
 
 
 def gpus_suffice(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
@@ -723,7 +691,6 @@ RULES: tuple[Rule, ...] = (
     services_are_bound_once,
     connects_to_what_is_bound,
     no_port_in_connects,
-    ports_are_in_range,
     ports_are_declared_once,
     ports_are_free,
     order_fits_pods,
@@ -744,7 +711,6 @@ RULES: tuple[Rule, ...] = (
     files_are_readable,
     commands_can_start,
     pod_settings_belong_to_the_group,
-    quantities_are_valid,
     gpus_suffice,
     mounts_are_valid,
     mounts_do_not_clash,

@@ -16,8 +16,7 @@ def fixed_ports(spec: ExperimentSpec) -> dict[str, int | None]:
     ports: dict[str, int | None] = {}
     for name, servers in served(spec).items():
         fixed = [use.port for _, use in servers if use.port is not None]
-        is_valid = is_name(name) or (spec.accepts_classic_names and as_name(name))
-        if is_valid and (not fixed or 1 <= fixed[0] <= 65535):
+        if is_name(name) or (spec.accepts_classic_names and as_name(name)):
             ports[name] = fixed[0] if fixed else None
     return ports
 

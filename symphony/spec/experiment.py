@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
-
-from msgspec import Meta
+from typing import Any
 
 from symphony.spec.order import Names, names
 from symphony.spec.process import ProcessSpec
-from symphony.spec.setting import all_of, convert, duration, instance_of, setting, texts, wrong_type
+from symphony.spec.setting import PORT, all_of, convert, duration, instance_of, setting, texts, wrong_type
 from symphony.spec.shared import (
     CodeFiles,
     Declared,
@@ -21,8 +19,6 @@ from symphony.spec.shared import (
     SharedSettings,
     Texts,
 )
-
-_Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
 class GroupOptions(MemberOptions, total=False):
@@ -53,7 +49,7 @@ def _port_range(value: Any, setting: str) -> tuple[int, int] | None:
     if value is None:
         return None
     ends = [min(value), max(value)] if isinstance(value, range) and value else value
-    first, last = convert(ends, tuple[_Port, _Port], setting)
+    first, last = convert(ends, tuple[PORT, PORT], setting)
     if first > last:
         raise wrong_type(setting, value, "the first and the last port, such as (7000, 7999)")
     return first, last

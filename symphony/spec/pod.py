@@ -2,19 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from symphony.spec.location import NOWHERE, Location
 from symphony.spec.setting import (
     FLAG,
+    GPUS,
     NUMBER,
     OPTIONAL_TEXT,
-    QUANTITY,
     Checked,
     all_of,
     instance_of,
     manifest,
     of_type,
+    quantity,
     required,
     setting,
     strict_text,
@@ -68,10 +71,10 @@ class Place(Checked):
     """
 
     pool: str | None = setting(OPTIONAL_TEXT)
-    per_machine: int | None = setting(NUMBER)
-    cpu: str | float | None = setting(QUANTITY)
-    memory: str | float | None = setting(QUANTITY)
-    gpu: int | None = setting(NUMBER)
+    per_machine: int | None = setting(of_type(Annotated[int, Meta(ge=1)] | None))
+    cpu: str | float | None = setting(quantity)
+    memory: str | float | None = setting(quantity)
+    gpu: int | None = setting(GPUS)
     gpu_type: str | None = setting(OPTIONAL_TEXT)
     spot: bool | None = setting(of_type(bool | None))
     constraint: str | None = setting(OPTIONAL_TEXT)

@@ -10,15 +10,16 @@ from msgspec import Meta
 from symphony.errors import UserError
 from symphony.spec.location import NOWHERE, Location, caller
 from symphony.spec.setting import (
-    NUMBER,
+    GPUS,
     OPTIONAL_TEXT,
-    QUANTITY,
+    PORT,
     Checked,
     arguments,
     instance_of,
     manifest,
     of_type,
     optional,
+    quantity,
     required,
     setting,
     strict_text,
@@ -128,7 +129,7 @@ class ServiceUse(Checked):
     """A service that a process binds, connects to or exposes; port None lets the plan choose."""
 
     name: str = required(strict_text)
-    port: int | None = setting(NUMBER)
+    port: int | None = setting(of_type(PORT | None))
     where: Location = field(default=NOWHERE, compare=False)
 
 
@@ -176,9 +177,9 @@ class Resources(Checked):
         experiment.new_process("learner", image="rl:1", resources=Resources(cpu=2, memory="8Gi", gpu=1))
     """
 
-    cpu: Quantity | None = setting(QUANTITY)
-    memory: Quantity | None = setting(QUANTITY)
-    gpu: int | None = setting(NUMBER)
+    cpu: Quantity | None = setting(quantity)
+    memory: Quantity | None = setting(quantity)
+    gpu: int | None = setting(GPUS)
 
 
 _PROBE = optional(instance_of(Probe))

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from typing import Any, Literal, Protocol, cast, get_args, get_origin, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, cast, get_args, get_origin, runtime_checkable
 
 import msgspec
 
 from symphony.errors import UserError
+from symphony.placement.quantities import QUANTITY_REMEDY, amount
 from symphony.spec.location import caller
 
 # A converter takes a value and the name of its setting for the error.
@@ -174,6 +175,16 @@ def seconds(duration: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
+def quantity(value: Any, setting: str) -> Scalar | None:
+    """Return an amount of cpu or memory, a number or text such as "500m" and "8Gi"."""
+    number_or_text: Scalar | None = convert(value, float | int | str | None, setting)
+    if number_or_text is not None and amount(number_or_text) is None:
+        remedy = f"{QUANTITY_REMEDY[0].upper()}{QUANTITY_REMEDY[1:]}"
+        what = f"{setting} is {number_or_text!r:.40}, which is not a quantity"
+        raise UserError(what, where=str(caller()), remedy=remedy)
+    return number_or_text
+
+
 def words(value: Any, setting: str) -> tuple[Any, ...] | None:
     """Return a command as a tuple of words; a string is split as a shell would."""
     if not isinstance(value, str):
@@ -249,8 +260,9 @@ _ARGUMENTS = all_of(output_or(text))
 variables = mapping_of(text)
 environment = mapping_of(output_or(text))
 OPTIONAL_TEXT = optional(strict_text)
+PORT = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 NUMBER = of_type(int | None)
-QUANTITY = of_type(float | int | str | None)
+GPUS = of_type(Annotated[int, msgspec.Meta(ge=0)] | None)
 FLAG = of_type(bool)
 
 

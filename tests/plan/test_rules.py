@@ -94,10 +94,6 @@ SERVICES = [
         [A, 'a.binds({"r": 6007})  # <-', 'a.exposes({"r": 6006})  # <-'], ["6006 and 6007", "a single port"]
     ),
     Mistake([A, B, 'a.binds("r")', 'b.connects({"r": 7000})  # <-'], ["b connects", "7000", "bound"]),
-    *(
-        Mistake([A, f'a.{verb}({{"r": {port}}})  # <-'], [f"a {verb}", str(port), "65535"])
-        for verb, port in (("binds", 0), ("exposes", 65536), ("binds", 10**30))
-    ),
     Mistake(
         [A, B, 'a.binds({"r": 7000})  # <-', 'b.binds({"p": 7000})  # <-'],
         ['b gives "p"', "7000", '"r" of a', "omit the port"],
@@ -229,18 +225,6 @@ PODS = [
     Mistake(
         [GROUP, f"{MEMBER}  # <-", 'member.pod_yml["spec"] = {"hostNetwork": True}'], ["g/a sets pod_yml"]
     ),
-    *(
-        Mistake([A, f"a.{call}({kind}={amount!r})  # <-"], [f"a sets {kind}", f'"{amount}"', "512Mi"])
-        for call, kind, amount in (
-            ("resource_request", "cpu", "two"),
-            ("resource_request", "memory", "1 GB"),
-            ("resource_limit", "cpu", "-1"),
-            ("resource_limit", "memory", "nan"),
-            ("resource_request", "cpu", ""),
-            ("resource_limit", "memory", "½"),
-        )
-    ),
-    Mistake([A, "a.resource_limit(gpu=-1)  # <-"], ["-1 GPUs", "or more"]),
     Mistake(
         [GROUP, 'group.mount_nfs("s", "/data", "data")  # <-', MEMBER, 'group.new_process("b", ["x"])'],
         ["group g", '"data"', "absolute"],

@@ -17,5 +17,5 @@ def test_wanted_ports_are_fixed_or_chosen():
 
 def test_invalid_services_are_ignored():
     experiment = Experiment("rl")
-    experiment.new_process("a").binds("x\ud800", {"high": 70000, "text": None})
+    experiment.new_process("a").binds("x\ud800", {"text": None})
     assert fixed_ports(experiment.spec) == {"text": None}

@@ -50,10 +50,18 @@ def error_of(declare: Callable[[str], Any], line: str) -> UserError:
         ("exp.new_process('b', labels=['a'])", "b: labels"),
         ("exp.new_process_group('g', env=5)", "g: env"),
         ("process.binds({'s': '7'})", "port"),
+        *((f"process.binds({{'s': {port}}})", "port") for port in (0, 65536, 10**30)),
         ("process.set_env(5, 'x')", "a name in a: env"),
         ("process.image_pull_policy('Somtimes')", "a: image_pull_policy"),
         ("process.resource_request(cpu=[1])", "cpu"),
         ("process.resource_limit(gpu='1')", "gpu"),
+        ("process.resource_limit(gpu=-1)", "gpu"),
+        ("process.place(per_machine=0)", "per_machine"),
+        *(
+            (f"process.resource_request({kind}={amount!r})", kind)
+            for kind, amount in (("cpu", "two"), ("memory", "1 GB"), ("cpu", "-1"), ("memory", "nan"))
+        ),
+        *((f"process.place(cpu={amount!r})", "cpu") for amount in ("", "½", "inf")),
         ("process.node_selector('a', None)", "a: node_selector['a']"),
         ("process.add_toleration(effect='NO_EXECUTE')", "effect"),
         ("process.mount_secret('s', '/b', '0400')", "default_mode"),
@@ -161,9 +169,9 @@ keywords = st.fixed_dictionaries(
         "env": st.dictionaries(texts, texts, max_size=3),
         "image": texts,
         "start_dir": texts,
-        "binds": st.dictionaries(texts, st.none() | st.integers(), max_size=3),
+        "binds": st.dictionaries(texts, st.none() | st.integers(1, 65535), max_size=3),
         "connects": st.lists(texts, max_size=2),
-        "resources": st.builds(Resources, texts, st.floats(), st.integers()),
+        "resources": st.builds(Resources, st.none(), st.floats(0, 1e12), st.integers(0, 16)),
         "node_selector": st.dictionaries(texts, texts, max_size=2),
     },
 )
