@@ -77,17 +77,8 @@ def assert_converged(backend: Backend, stack: str, count: int) -> None:
     assert len(living) == count
 
 
-SLOW = pytest.mark.slow
-
-
 @pytest.mark.parametrize(
-    ("victim", "part"),
-    [
-        pytest.param("engine", 0.0, marks=SLOW),
-        pytest.param("engine", 0.5, marks=pytest.mark.thorough),
-        ("command line", 0.0),
-        pytest.param("command line", 0.5, marks=SLOW),
-    ],
+    ("victim", "part"), [pytest.param("engine", 0.5, marks=pytest.mark.thorough), ("command line", 0.0)]
 )
 def test_the_next_up_completes_a_killed_one(backend: Backend, stack: str, victim: str, part: float) -> None:
     process = start_up(backend, stack, max(1, int(part * backend.crowd)))

@@ -15,6 +15,7 @@ import pytest
 from symphony_tmux.processes import process_table
 from symphony_tmux.tmux import server_limits
 from symphony_tmux.tmux.client import Listing
+from tests.sandbox import wait_for
 
 CREATE = """
 from symphony_tmux.processes.snapshot import Snapshot
@@ -51,16 +52,12 @@ def _limits_of(pid: int) -> tuple[Any, ...]:
 
 def _process(rig: Any, path: str) -> int:
     """Return the pid of the process itself: the last one that its launch file became."""
-    rig.until(
-        lambda: [each for each in rig.living() if f"/{path}/" in each.marker and _name(each) == "sleep"]
-    )
-    return next(
-        process.pid for process in rig.living() if f"/{path}/" in process.marker and _name(process) == "sleep"
-    )
 
+    def pids() -> list[int]:
+        own = [process.pid for process in rig.living() if f"/{path}/" in process.marker]
+        return [pid for pid in own if process_table.command_name(pid) == "sleep"]
 
-def _name(process: process_table.Process) -> str:
-    return process_table.command_name(process.pid)
+    return wait_for(pids, 10, f"{path} runs")[0]
 
 
 def test_limits_come_from_the_caller_and_not_from_the_tmux_server(rig: Any) -> None:

@@ -140,19 +140,6 @@ def test_an_experiment_started_by_a_process_on_another_tmux_server_survives_it(r
         server.kill()
 
 
-HIDDEN = """
-import os, signal, sys, time
-signal.signal(signal.SIGHUP, signal.SIG_IGN)
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        open(sys.argv[1], "w").write(str(os.getpid()))
-        time.sleep(1000)
-    os._exit(0)
-time.sleep(1000)
-"""
-
-
 def test_a_supervisor_without_child_is_not_taken_for_the_program() -> None:
     with subprocess.Popen(["perl", "-e", "$| = 1; print 'up'; sleep 60"], stdout=subprocess.PIPE) as perl:
         assert perl.stdout is not None
@@ -165,10 +152,10 @@ def test_a_supervisor_without_child_is_not_taken_for_the_program() -> None:
 
 @pytest.mark.parametrize("again", ["up", "delete"])
 def test_up_or_delete_ends_the_tree_of_a_killed_supervisor(rig: Any, again: str) -> None:
-    """The process ignores SIGHUP and has a hidden child."""
+    """The process ignores its signals and has a child in a session of its own."""
     rig.session("a")
     file = rig.home / "pid"
-    command = [sys.executable, "-c", HIDDEN, str(file)]
+    command = [sys.executable, "-c", DAEMON.format(clear="pass"), str(file)]
     outputs = rig.start("a", *command, grace=0.2)
     left = _pid_in(rig, file)
     started = process_table.process(observe.program(outputs))
