@@ -78,7 +78,6 @@ def test_folders_in_architecture_md_exist_and_are_complete() -> None:
 
 
 def test_files_links_commands_and_make_targets_named_in_the_docs_exist() -> None:
-    """"""
     named = set(re.findall(r"`([\w./-]+\.(?:md|pl|py|sh|toml|txt|yaml))`", ALL))
     named -= {"train.py", "requirements.txt"}  # a user's
     words = ["git", "-c", f"safe.directory={ROOT}", "ls-files"]

@@ -53,7 +53,6 @@ def test_dry_run_returns_the_plan_and_prints_nothing(sandbox: Sandbox) -> None:
 
 
 def test_experiment_settings_override_cluster_settings(sandbox: Sandbox) -> None:
-    """"""
     script(
         sandbox,
         "spec = cluster.new_experiment('more', range(7000, 7100), ['key.txt'], ['true'], 'there').spec\n"

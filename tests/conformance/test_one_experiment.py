@@ -280,7 +280,6 @@ def test_why_shows_the_chain_of_running_and_failed_processes(backend: Backend) -
 
 
 def test_secret_files_are_readable_by_processes_only(backend: Backend) -> None:
-    """"""
     ((name, mode, size, checksum),) = backend.speaks(STACK, "holder", "secret")
     assert (name, size, checksum) == ("key.txt", len(CANARY), sum(map(ord, CANARY)))
     assert mode & 0o400

@@ -120,7 +120,6 @@ def test_an_invalid_claim_file_is_ignored(fake_gpus: Path, content: bytes) -> No
 
 
 def test_a_claim_file_not_owned_by_the_user_of_the_process_is_ignored(fake_gpus: Path) -> None:
-    """"""
     if os.getuid():
         pytest.skip("only root can give a file away")
     assert gpus.claim(1, "me", 1.0)

@@ -6,7 +6,6 @@ import stat
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,25 +30,6 @@ def test_service_variables_written_to_the_file_are_read_back(home: Path, declare
 def test_without_the_file_there_are_no_service_variables(home: Path) -> None:
     assert variables.read_services("default", "rl") == {}
     assert not variables.has_services("default", "rl", {})
-
-
-def _service_variables(rig: Any, outputs: dict[str, Any]) -> dict[str, str]:
-    rig.ended(outputs)
-    result = dict(entry.split("=", 1) for entry in rig.printed(outputs).decode().split("\0") if "=" in entry)
-    return {name: value for name, value in result.items() if name.startswith("SYMPH_")}
-
-
-def test_every_process_gets_all_service_variables(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They override inherited variables of an outer experiment; declared variables override them."""
-    monkeypatch.setenv("SYMPH_X_ADDR", "outer")
-    monkeypatch.setenv("SYMPH_OUTER_ADDR", "outer")
-    rig.session("a", "b", services=ALL)
-    show = ("cat", "/proc/self/environ")
-    a = rig.start("a", *show, inherit=["SYMPH_*"])
-    assert _service_variables(rig, a) == {**ALL, "SYMPH_OUTER_ADDR": "outer"}
-    b = rig.start("b", *show, services={"SYMPH_PS_BIND": "::"}, env={"SYMPH_X_ADDR": "mine"})
-    assert _service_variables(rig, b) == {**ALL, "SYMPH_PS_BIND": "::", "SYMPH_X_ADDR": "mine"}
-    assert "SYMPH_PS_ADDR" not in str([a, b])
 
 
 def test_a_changed_address_updates_the_session_and_processes_that_use_it(rig: Any) -> None:
