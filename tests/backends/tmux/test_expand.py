@@ -43,15 +43,6 @@ def test_inputs_of_session_and_windows(rendered, snapshot):
     assert rendered == snapshot
 
 
-def test_cmds_take_precedence_over_command_and_args(rendered):
-    assert (rendered["g/a"]["argv"], rendered["g/a"]["script"]) == (None, ["echo 1", "echo 2"])
-    assert (rendered["b"]["argv"], rendered["b"]["script"]) == (["python", "-u", "b.py", "1"], None)
-
-
-def test_every_process_gets_the_folder_of_secrets_in_its_environment(rendered):
-    assert {rendered[path]["env"]["SYMPH_SECRETS_DIR"] for path in ("b", "g/a")} == {"/home/rl/secrets"}
-
-
 def test_without_secrets_no_process_gets_a_folder_of_secrets():
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"])
@@ -61,7 +52,3 @@ def test_without_secrets_no_process_gets_a_folder_of_secrets():
         "SYMPH_SECRETS_DIR"
         not in expand.window_inputs(plan, plan.processes[0], session, "/", "/", Path("/"))["env"]
     )
-
-
-def test_the_session_lists_its_processes_in_sorted_order(rendered):
-    assert rendered["session"]["processes"] == ["b", "g/a"]
