@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,16 @@ class Lab:
         """Return the jobs of this sandbox that run or wait."""
         lines = [line.split("|") for line in self.ask("squeue", "-h", "-o", "%i|%Z|%T").splitlines()]
         return [number for number, folder, _ in lines if folder.startswith(f"{self.sandbox.home.parent}/")]
+
+    @contextmanager
+    def foreign_job(self, *options: str) -> Iterator[str]:
+        """Submit a job that is not of symphony and sleeps; cancel it afterwards."""
+        words = ("sbatch", "--parsable", *options, "--wrap=sleep 300", "--output=/dev/null")
+        number = self.ask(*words).strip()
+        try:
+            yield number
+        finally:
+            self.ask("scancel", number)
 
     def why(self, path: str) -> list[dict[str, Any]]:
         return self.sandbox.symphony("why", "rl", path, "--json").json["links"]

@@ -54,13 +54,9 @@ def test_slurm_requeues_a_job_whose_node_failed(lab: Lab) -> None:
 
 def test_a_preempted_job_restarts_its_processes(lab: Lab) -> None:
     job = up(lab, partition="spare")
-    words = ["--partition=urgent", "-N2", "--exclusive", "--wrap=sleep 300", "--output=/dev/null"]
-    urgent = lab.ask("sbatch", "--parsable", *words).strip()
-    try:
+    with lab.foreign_job("--partition=urgent", "--nodes=2", "--exclusive"):
         assert "in the queue again" in lab.becomes("a", "waiting")["why"]
         assert "it was cancelled or preempted" in lab.sandbox.symphony("why", "rl", "a").out
-    finally:
-        lab.ask("scancel", urgent)
     await_requeued(lab, job)
 
 

@@ -92,17 +92,7 @@ def test_plan_names_a_service_without_its_port_and_a_time_that_the_partition_doe
 
 
 def test_a_pending_job_shows_the_reason_and_later_starts_its_processes(lab: Lab) -> None:
-    words = [
-        "sbatch",
-        "--parsable",
-        "-pspare",
-        "-N2",
-        "--exclusive",
-        "--wrap=sleep 300",
-        "--output=/dev/null",
-    ]
-    blocker = lab.ask(*words).strip()
-    try:
+    with lab.foreign_job("--partition=spare", "--nodes=2", "--exclusive"):
         lab.sandbox.config("rl", patience="1", partition="spare")
         up(lab, code=1)
         status = lab.sandbox.processes("rl")["client"]
@@ -110,8 +100,6 @@ def test_a_pending_job_shows_the_reason_and_later_starts_its_processes(lab: Lab)
         assert "in the queue" in status["why"]
         assert [link["step"] for link in lab.why("client") if link["broken"]] == ["queue"]
         assert "waiting" in lab.sandbox.symphony("ls").out
-    finally:
-        lab.ask("scancel", blocker)
     lab.becomes("client", "running", 60)
 
 
@@ -144,21 +132,10 @@ with Experiment() as e:
 
 
 def test_a_foreign_job_with_the_same_name_is_left_untouched(lab: Lab) -> None:
-    words = [
-        "sbatch",
-        "--parsable",
-        "--job-name=rl",
-        "--wrap=sleep 300",
-        "--output=/dev/null",
-        "--chdir=/tmp",
-    ]
-    stranger = lab.ask(*words).strip()
-    try:
+    with lab.foreign_job("--job-name=rl", "--chdir=/tmp") as stranger:
         up(lab)
         lab.sandbox.symphony("delete", "rl", "-y", timeout=60)
         assert lab.ask("squeue", "-h", "-j", stranger, "-o", "%T").strip() in ("RUNNING", "PENDING")
-    finally:
-        lab.ask("scancel", stranger)
 
 
 def test_an_unreachable_slurm_controller_is_a_one_line_error(lab: Lab) -> None:
