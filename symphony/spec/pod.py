@@ -17,6 +17,7 @@ from symphony.spec.setting import (
     instance_of,
     manifest,
     of_type,
+    optional,
     quantity,
     required,
     setting,
@@ -71,7 +72,7 @@ class Place(Checked):
     """
 
     pool: str | None = setting(OPTIONAL_TEXT)
-    per_machine: int | None = setting(of_type(Annotated[int, Meta(ge=1)] | None))
+    per_machine: int | None = setting(optional(of_type(Annotated[int, Meta(ge=1)])))
     cpu: str | float | None = setting(quantity)
     memory: str | float | None = setting(quantity)
     gpu: int | None = setting(GPUS)

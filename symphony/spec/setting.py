@@ -262,7 +262,7 @@ environment = mapping_of(output_or(text))
 OPTIONAL_TEXT = optional(strict_text)
 PORT = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 NUMBER = of_type(int | None)
-GPUS = of_type(Annotated[int, msgspec.Meta(ge=0)] | None)
+GPUS = optional(of_type(Annotated[int, msgspec.Meta(ge=0)]))
 FLAG = of_type(bool)
 
 
