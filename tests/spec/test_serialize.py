@@ -31,6 +31,7 @@ PLAIN = st.recursive(
     max_leaves=6,
 )
 PORT = st.none() | TEXT | st.integers(1, 65535)
+QUANTITY = st.none() | st.sampled_from(["500m", "8Gi"]) | st.integers(0, 2**40) | st.floats(0, 1e12)
 PROBES = st.one_of(
     st.builds(Probe, tcp=TEXT | st.integers(1, 65535)),
     st.builds(Probe, http=TEXT, port=PORT, period_seconds=st.integers(1, 9)),
@@ -43,6 +44,9 @@ FIELDS: dict[str, Any] = {
     "image": st.none() | TEXT,
     "secret_env": st.dictionaries(TEXT, TEXT, max_size=2),
     "port_range": st.none() | st.tuples(st.integers(1, 100), st.integers(200, 65535)),
+    "port": st.none() | st.integers(1, 65535),
+    **dict.fromkeys(("cpu", "memory"), QUANTITY),
+    **dict.fromkeys(("gpu", "per_machine"), st.none() | st.integers(1, 16)),
 }
 
 
