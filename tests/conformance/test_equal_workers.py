@@ -20,9 +20,10 @@ source = {SOURCE!r}
 with Experiment() as e:
     e.new_process("train", command=["python3", "-u", "-c", source], replicas=4, rendezvous=True)
 """
-# They notice nothing when another one ends.
+# They notice nothing when another one ends. One that exits with 0 on SIGTERM has not completed.
 GOES_ON = f"""
-source = {SOURCE!r} + "time.sleep(1000)"
+leave = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); time.sleep(1000)"
+source = {SOURCE!r} + leave
 with Experiment() as e:
     e.new_process("train", command=["python3", "-u", "-c", source], replicas=3, rendezvous=True,
         restart_policy="OnFailure")

@@ -69,11 +69,15 @@ Wait = Mapping[str, Any]
 def main() -> None:
     """Supervise the experiment until all its pods have ended."""
     orders, api = json.loads(os.environ[ORDERS]), _Api()
+    may_suspend = bool(orders["equal"]) or any(wait["restart_with"] for wait in orders["waits"])
     over_since: float | None = None
     activity = Activity(orders["idle_after"])
     warned: set[str] = set()
     while True:
         try:
+            if may_suspend:
+                api.find_suspended(orders["experiment"])
+                may_suspend = False
             over = True
             for pods, given_up in api.versions(orders["experiment"], partial(_next, orders, activity)):
                 activity.look(pods, api)
@@ -81,7 +85,8 @@ def main() -> None:
                     pods[name] = api.patch(pods[name], patch)
                 for pod in pods.values():
                     if note(pod, RESTARTS) and not _is_over(pod):
-                        api.evict(pod)
+                        api.restart(pod)
+                api.resume()
                 _probe(orders, pods, api)
                 over = all(map(_is_over, pods.values()))
                 if orders["notify"]:
@@ -416,9 +421,12 @@ def _stop(pod: Pod, why: str, now: float) -> dict[str, Any]:
     return notes if is_gated(pod) else {**notes, "spec": {"activeDeadlineSeconds": 1}}
 
 
+def _is_finished(pod: Pod) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
 def _is_over(pod: Pod) -> bool:
-    is_ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-    return is_ended or bool(note(pod, STOPPED) or pod["metadata"].get("deletionTimestamp"))
+    return _is_finished(pod) or bool(note(pod, STOPPED) or pod["metadata"].get("deletionTimestamp"))
 
 
 def _has_ended(pod: Pod, given_up: Collection[str]) -> bool:
@@ -595,7 +603,8 @@ class _Api:
         self._ahead = 0.0
         # The pods of the last listing as they are now, by their names in the cluster.
         self._every: dict[str, Pod] = {}
-        self._evicted: set[str] = set()
+        # The Jobs whose pods are to end and to be created again: their names, by uid.
+        self._suspended: dict[str, str] = {}
         # When a log was read last, by the start of its container.
         self._read: dict[str, float] = {}
 
@@ -654,22 +663,38 @@ class _Api:
         self._every[pod["metadata"]["name"]] = patched
         return patched
 
-    def evict(self, pod: Pod) -> None:
-        """End a pod with its grace period; its Job creates another and does not count a failure."""
-        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        if uid in self._evicted:
-            return
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": name},
-            "deleteOptions": {"preconditions": {"uid": uid}},
-        }
+    def restart(self, pod: Pod) -> None:
+        """End a pod with its grace period; `resume` then has its Job create another.
+
+        A suspended Job does not count how its pod ends: one that exits with 0 would complete it otherwise.
+        """
+        (owner,) = (own for own in pod["metadata"]["ownerReferences"] if own.get("controller"))
+        if owner["uid"] not in self._suspended:
+            self._suspend(owner["name"], owner["uid"], True)
+            self._suspended[owner["uid"]] = owner["name"]
+
+    def find_suspended(self, experiment: str) -> None:
+        """Find the Jobs that an earlier supervisor has suspended."""
+        with self._call(
+            "GET", self._jobs, {"labelSelector": f"symphony/experiment={experiment}"}
+        ) as response:
+            jobs = json.load(response)["items"]
+        suspended = (job["metadata"] for job in jobs if job["spec"].get("suspend"))
+        self._suspended = {job["uid"]: job["name"] for job in suspended}
+
+    def resume(self) -> None:
+        """Have suspended Jobs whose pods have ended create others."""
+        active = {uid for pod in self._every.values() if not _is_finished(pod) for uid in _jobs_of(pod)}
+        for uid in self._suspended.keys() - active:
+            self._suspend(self._suspended[uid], uid, False)
+            del self._suspended[uid]
+
+    def _suspend(self, name: str, uid: str, is_suspended: bool) -> None:
+        body = {"metadata": {"uid": uid}, "spec": {"suspend": is_suspended}}
         try:
-            self._call("POST", f"{self._pods}/{name}/eviction", body=body).close()
-            self._evicted.add(uid)
+            self._call("PATCH", f"{self._jobs}/{name}", body=body).close()
         except urllib.error.HTTPError as error:
-            # The pod no longer exists, or another pod has its name.
+            # The Job no longer exists, or another Job has its name.
             if error.code not in (404, 409):
                 raise OSError(f"{name}: {error.read(2000).decode()}") from error
 

@@ -82,12 +82,12 @@ def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
 
     is_timed = plan.ends.idle_after is not None
     reads_logs = is_timed or bool(_log_probes(plan) or settings.notify)
-    restarts = any(planned_pod.restarts_with_others for planned_pod in planned)
+    restarting = sorted(settings.named(own.name) for own in planned if own.restarts_with_others)
     return [
         rule(["get", "list", "watch"], "pods"),
         {**rule(["patch"], "pods"), **limit},
         *([rule(["list"], "jobs", "batch")] if workloads.JOB in kinds else []),
-        *([rule(["create"], "pods/eviction")] if restarts else []),
+        *([{**rule(["patch"], "jobs", "batch"), "resourceNames": restarting}] if restarting else []),
         *([{**rule(["get"], "pods/log"), **limit}] if reads_logs else []),
         *([rule(["list"], "pods", "metrics.k8s.io")] if is_timed else []),
     ]

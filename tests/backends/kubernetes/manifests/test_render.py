@@ -93,7 +93,8 @@ def test_equal_workers_in_several_pods_are_made_again_by_jobs_and_start_together
     assert worker["spec"]["template"]["spec"]["schedulingGates"] == [{"name": supervisor.GATE}]
     assert (made.pods["node"][1]["kind"], "schedulingGates" in made.pods["node"][1]["spec"]) == ("Pod", False)
     _, role, _, job = made.supervisor
-    assert ["pods/eviction"] in [rule["resources"] for rule in role["rules"]]
+    suspends = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["patch"]}
+    assert {**suspends, "resourceNames": ["train-0", "train-1"]} in role["rules"]
     (orders,) = job["spec"]["template"]["spec"]["containers"][0]["env"]
     assert json.loads(orders["value"])["equal"] == [["train-0", "train-1"]]
 
