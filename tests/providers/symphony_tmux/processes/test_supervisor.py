@@ -408,3 +408,58 @@ def test_a_completed_process_stays_completed_after_a_reboot(
     assert again["attempt"] == done["attempt"]
     restarted = windows.update({**inputs, **done}, rig.inputs("done", "echo", "again"), Snapshot())
     assert restarted["attempt"] == done["attempt"] + 1
+
+
+# Pid 1 of a pid namespace, which can choose the next pid: it starts a process in place of the cat that feeds
+# the supervisor, ends it, starts another with the same pid, and prints whether that one survives the
+# supervisor.
+REUSE = """
+import os, subprocess, sys, time
+folder, *supervisor = sys.argv[1:]
+fed = subprocess.Popen(["sleep", "1000"])
+running = subprocess.Popen(supervisor, cwd=folder)
+while not os.path.exists(folder + "/started"):
+    time.sleep(0.01)
+with open(folder + "/pipe", "w") as pipe:
+    pipe.write(f"{fed.pid}\\n")
+    pipe.flush()
+    time.sleep(0.5)
+    fed.kill()
+    fed.wait()
+    while True:
+        open("/proc/sys/kernel/ns_last_pid", "w").write(str(fed.pid - 1))
+        other = subprocess.Popen(["sleep", "1000"])
+        if other.pid == fed.pid:
+            break
+        other.kill()
+        other.wait()
+    open(folder + "/go", "w").close()
+    running.wait(20)
+time.sleep(0.2)
+print(other.poll())
+other.kill()
+"""
+
+
+def test_a_supervisor_does_not_signal_a_reused_pid_of_its_recorder(tmp_path: Path) -> None:
+    if os.getuid():
+        pytest.skip("only root makes a pid namespace and says which pid comes next")
+    (tmp_path / "launch.sh").write_text(
+        f"touch {tmp_path}/started; until [ -e {tmp_path}/go ]; do sleep 0.05; done\n"
+    )
+    os.mkfifo(tmp_path / "pipe")
+    words = [str(tmp_path), "1", "/bin/sh", "4096", "Never", "1", os.uname().machine]
+    supervisor = [start.perl(), str(start.SUPERVISOR), *words]
+    command = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        sys.executable,
+        "-c",
+        REUSE,
+        str(tmp_path),
+        *supervisor,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "None\n", done.stderr

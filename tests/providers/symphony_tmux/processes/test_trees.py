@@ -261,3 +261,28 @@ def test_delete_ends_a_fork_storm(rig: Any) -> None:
     time.sleep(0.5)
     windows.delete(outputs, Snapshot())
     assert not rig.living()
+
+
+CALLED_LIKE_A_SERVER = """
+        if os.fork():
+            os._exit(0)
+        code = "import os, sys, time; open('/proc/self/comm', 'w').write('tmux: server'); "
+        code += "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(1000)"
+        os.execve(sys.executable, [sys.executable, "-c", code, sys.argv[1]], {})
+"""
+
+
+@pytest.mark.parametrize("then", ["sleep 100", "exit 0"])
+def test_a_process_named_like_a_tmux_server_is_ended(rig: Any, then: str) -> None:
+    rig.session("a")
+    file = rig.home / "pid"
+    code = DAEMON.format(clear=CALLED_LIKE_A_SERVER)
+    body = f'"$0" -c "$1" "$2" & until [ -s "$2" ]; do sleep 0.05; done; {then}'
+    outputs = rig.start("a", "sh", "-c", body, sys.executable, code, str(file), grace=0.3)
+    pid = _pid_in(rig, file)
+    if then == "exit 0":
+        rig.ended(outputs)
+    else:
+        assert process_table.command_name(pid) == "tmux: server"
+        windows.delete(outputs, Snapshot())
+    assert process_table.start_of(pid) == 0
