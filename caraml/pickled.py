@@ -6,8 +6,8 @@ Loading a pickle runs code that it names. A socket loads one only if its program
 * the pickle is signed with a key that this process has too: CARAML_PICKLE_KEY in the environment (any text of
   16 characters or more, the same on every host), else a file of this user's own (0600, made on first use), so
   that the programs of one user on one machine need no setting; or
-* it came over an ipc path (0600, this user's) and there is no key. Where there is one, ipc is signed as well:
-  another user may bind a path in a shared folder first.
+* it came over an ipc path (0600, this user's) and this user's key file can be neither made nor read. Where
+  there is a key, ipc is signed as well: another user may bind a path in a shared folder first.
 
 Any other pickle is a malformed message: counted and dropped, never loaded. **Hosts, containers or pods
 without a shared home folder have different key files, and refuse the pickles of the others: set
@@ -36,7 +36,7 @@ from caraml.limits import MAX_PARTS
 
 KEY_VARIABLE = "CARAML_PICKLE_KEY"
 _KEY_BYTES = 32
-_TAG = 32
+_TAG_BYTES = 32
 _SHORTEST_KEY = 16
 
 
@@ -48,8 +48,8 @@ def pickle_codec(
     Raises PickleRefusedError where a key is needed and there is none.
     """
     key = key or (None if trusted else _key_for(address))
-    signer = None if key is None else hashlib.blake2b(key=key, digest_size=_TAG)
-    start = PICKLE + bytes((0 if signer is None else _TAG,))
+    signer = None if key is None else hashlib.blake2b(key=key, digest_size=_TAG_BYTES)
+    start = PICKLE + bytes((0 if signer is None else _TAG_BYTES,))
 
     def encode(value: object) -> bytes | Parts:
         buffers: list[Buffer] = []
@@ -68,13 +68,14 @@ def pickle_codec(
     def decode(head: Buffer, rest: Sequence[Buffer]) -> Any:
         message = head if type(head) is bytes else view(head)
         if message[:2] != PICKLE or len(message) < 3:
-            raise MalformedMessageError(f"{address}: not a pickle signed by caraml: refused")
+            raise MalformedMessageError(f"{address}: not a pickle of caraml: refused")
         begin = 3 + message[2]
         stream = message[begin:]
         if signer is not None and not hmac.compare_digest(_tag(signer, stream, rest), message[3:begin]):
             raise UnsignedPickleError(
                 f"{address}: a pickle not signed with our key: refused. The sender has another "
-                f"key: set {KEY_VARIABLE} to the same secret for both, use keys=, or serializer='msgpack'"
+                f"key, or none: set {KEY_VARIABLE} to the same secret for both, use keys=, or "
+                "serializer='msgpack'"
             )
         try:
             return pickle.loads(stream, buffers=[view(part) for part in rest] if rest else None)

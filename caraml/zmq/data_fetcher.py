@@ -12,9 +12,9 @@
 [(0, 0), (1, 2), (2, 4), (3, 6), (4, 8)]
 >>> server.close()
 
-**Guarantee.** The handler is called once for every request, in no particular order. A worker that dies is
-replaced and its requests are sent again, so the server may serve a request twice. A reply that does not fit
-into the pool comes through the worker's pipe.
+**Guarantee.** The handler is called once for every request that succeeds, in no particular order. A worker
+that dies is replaced and its requests are sent again, so the server may serve a request twice. A reply that
+does not fit into the pool comes through the worker's pipe.
 """
 
 import logging

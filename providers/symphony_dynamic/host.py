@@ -2,8 +2,8 @@
 
     python -m symphony_dynamic.host --attached FOLDER   receives its listener through standard input, and puts
                                                         its gRPC socket into FOLDER
-    python -m symphony_dynamic.host ENGINE              prints its port; the engine starts it so, as a plugin,
-                                                        with its own address
+    python -m symphony_dynamic.host ENGINE              prints its port; the engine starts it this way, as
+                                                        a plugin, with the engine's address
 
 Pulumi's own host serves every user of the machine, and unpickles their requests. This host recognizes
 symphony's providers by their pickled text and never unpickles them. Dynamic providers of the user's program

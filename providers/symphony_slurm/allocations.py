@@ -149,7 +149,7 @@ def end(folder: Folder, experiment: Experiment) -> None:
         if elapsed > experiment.grace + 5 + _END_TIMEOUT:
             raise SymphonyError(
                 f"job {own[0].number} does not end; its state is {own[0].state}",
-                remedy="`squeue` shows the job; run the command again later",
+                remedy="`squeue` shows it; when it has ended, run this command of symphony again",
             )
         time.sleep(_PERIOD)
 

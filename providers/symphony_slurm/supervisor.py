@@ -97,7 +97,7 @@ for port in kept:
     ports.append(port)
 print(*ports)
 """
-# The share of steps that run beside those of the processes, and request no resources.
+# No resources, for a step that runs beside the step of a process.
 _NO_SHARE = Share()
 
 
@@ -106,8 +106,8 @@ class Running:
     """A step that runs: its srun, the pipes to it and from it, and the record of its process.
 
     since: the start of the process, in monotonic seconds. hold: why it is to end and not to start again.
-    ports: those on which it listens. activity: its CPU seconds and bytes of output, as last reported, and
-    reported: when. usage: its CPU and memory between the last two reports.
+    ports: those on which it listens. activity: its CPU seconds and bytes of output, as last reported.
+    reported: the time of that report. usage: its CPU and memory between the last two reports.
     """
 
     record: Record
@@ -147,7 +147,7 @@ class Slurm(logs.Outputs):
         self._awaited = self._next = 0.0
         self._selector = selectors.DefaultSelector()
         self._why = ""
-        self._idle = time.monotonic()
+        self._last_active = time.monotonic()
         self._measured = 0.0
 
     def take_over(self) -> None:
@@ -188,7 +188,7 @@ class Slurm(logs.Outputs):
         over = ""
         while not self._why:
             try:
-                over = self._step()
+                over = self._do_due_work()
                 self._write()
                 self._why = self._why or over
                 self._note_usage()
@@ -205,7 +205,7 @@ class Slurm(logs.Outputs):
             if self._why == over:
                 self._remove_secrets()
             if self._why == _WHY[signal.SIGTERM]:
-                self._note_end(_why_told(commands.jobs(self._experiment.configuration).get(self._job)))
+                self._note_end(_slurm_reason(commands.jobs(self._experiment.configuration).get(self._job)))
 
     def _note_usage(self) -> None:
         """Write what the steps use, if that is due, and ask them for the next report."""
@@ -221,13 +221,13 @@ class Slurm(logs.Outputs):
     def _remove_secrets(self) -> None:
         """Remove the secrets of processes that have ended: a later start writes a file of its own.
 
-        Another job starts processes that were held or lost again, with the files that they have.
+        Another job starts held and lost processes again, with the files that they have.
         """
         for path, record in self._records.items():
             if record.state == "ended":
                 files.remove(self._folder.process(path) / f"secrets@{record.attempt}.sh")
 
-    def _step(self) -> str:
+    def _do_due_work(self) -> str:
         """Do the due work; return the reason why the job must end, empty while it continues."""
         if (stamp := self._folder.stamp()) != self._seen:
             self._read()
@@ -244,7 +244,7 @@ class Slurm(logs.Outputs):
         has_started = self._supervisor.step()
         if has_started:
             self._start_due()
-        is_open = self._tell_ready() or any(running.asked_to_end for running in self._running.values())
+        is_open = self._record_readiness() or any(running.asked_to_end for running in self._running.values())
         pause = (time.process_time() - began) / PROCESSOR_SHARE
         self._next = time.monotonic() + max(PERIOD if has_started or is_open else LOOK, pause)
         return self._over()
@@ -262,7 +262,7 @@ class Slurm(logs.Outputs):
             self._renew_supervisor()
 
     def _renew_supervisor(self) -> None:
-        """Replace the supervisor by one for the declaration, with the ports and hosts of its services."""
+        """Make a symphony.supervision.Supervisor for the declaration, with the addresses of its services."""
         known = self._addresses
         ports = {token: known[name].port for name, token in self._experiment.tokens.items() if name in known}
         hosts = {path: self._nodes.hosts[self._nodes.of(path)] for path in self._experiment.shares}
@@ -277,13 +277,13 @@ class Slurm(logs.Outputs):
         holds = [record.hold for record in current if record.hold is not None]
         is_waiting = any(hold.state == "waiting" for hold in holds)
         if self._running or is_waiting or len(current) < len(records):
-            self._idle = time.monotonic()
+            self._last_active = time.monotonic()
             return ""
         if all(record.is_over for record in current):
-            # The reason of a blocked one is its own.
+            # A blocked process gives only its own reason, so it sorts last.
             stopped = sorted((hold.blocked, hold.why) for hold in holds if hold.stopped == "stopped")
             return stopped[0][1] if stopped else "its processes have completed"
-        return "no process was running any more" if time.monotonic() - self._idle > LINGER else ""
+        return "no process was running any more" if time.monotonic() - self._last_active > LINGER else ""
 
     # queries of symphony.supervision
 
@@ -407,8 +407,8 @@ class Slurm(logs.Outputs):
             with suppress(OSError):
                 os.write(running.orders, f"{line}\n".encode())
 
-    def _tell_ready(self) -> bool:
-        """Write which processes are ready; return whether any process is not."""
+    def _record_readiness(self) -> bool:
+        """Record which processes are ready; return whether any process is not."""
         not_ready = self._supervisor.not_ready() if self._supervisor is not None else {}
         for path, running in self._running.items():
             if running.record.state == "running" and not running.record.ended:
@@ -429,31 +429,31 @@ class Slurm(logs.Outputs):
 
     def _start_due(self) -> None:
         """Start the released processes, at the ports that are free now."""
-        self._find_ports({wish.path for wish in self._due})
-        for wish in self._due:
-            place = self._folder.process(wish.path)
-            link = place / f"services@{wish.attempt}.sh"
+        self._find_ports({request.path for request in self._due})
+        for request in self._due:
+            place = self._folder.process(request.path)
+            link = place / f"services@{request.attempt}.sh"
             link.unlink(missing_ok=True)
             link.symlink_to(os.path.relpath(self._services, place))
             ports = [
                 address.port
                 for name, address in self._addresses.items()
-                if self._experiment.services[name].path == wish.path
+                if self._experiment.services[name].path == request.path
             ]
-            node = self._nodes.of(wish.path)
+            node = self._nodes.of(request.path)
             words = [
-                *self._srun(wish.path, node, self._experiment.shares[wish.path]),
-                f"--job-name={wish.path.replace('/', '.')}",
-                *(tmux_start.perl(), str(_SUPERVISE), str(place), str(wish.attempt), wish.shell),
-                *(str(tmux_start.LOG_CAP), wish.policy, str(self._experiment.grace), os.uname().machine),
+                *self._srun(request.path, node, self._experiment.shares[request.path]),
+                f"--job-name={request.path.replace('/', '.')}",
+                *(tmux_start.perl(), str(_SUPERVISE), str(place), str(request.attempt), request.shell),
+                *(str(tmux_start.LOG_CAP), request.policy, str(self._experiment.grace), os.uname().machine),
                 *map(str, sorted(ports)),
             ]
             addresses = {
                 name: str(self._addresses[name])
-                for name in wish.uses
-                if name in self._addresses and self._experiment.services[name].path != wish.path
+                for name in request.uses
+                if name in self._addresses and self._experiment.services[name].path != request.path
             }
-            record = self._starting(wish.path, wish.attempt, node)
+            record = self._starting(request.path, request.attempt, node)
             self._run_step(msgspec.structs.replace(record, addresses=addresses), words)
 
     def _starting(self, path: str, attempt: int, node: str) -> Record:
@@ -534,7 +534,7 @@ class Slurm(logs.Outputs):
         first, last = self._experiment.port_range or RANGE
         asked: dict[str, subprocess.Popen[str]] = {}
         for node, names in wanted.items():
-            # Each node chooses among other ports, and each job begins at another port.
+            # The nodes choose from disjoint sets of ports, and each job begins at a different port.
             start = self._nodes.names.index(node) + self._job * 97 * len(self._nodes.names)
             kept = [self._addresses[name].port if name in self._addresses else 0 for name in names]
             numbers = [first, last, start % (last - first + 1), len(self._nodes.names), *kept]
@@ -626,7 +626,7 @@ class Slurm(logs.Outputs):
         self._note(running.record)
 
     def _record_end(self, running: Running) -> None:
-        """Record the end of a step: of its process, or of its node; hold the process if that is due."""
+        """Record the end of a step, of its process or its node; hold the process if that was requested."""
         self._next = 0.0
         with suppress(psutil.Error):
             running.srun.wait()
@@ -697,8 +697,8 @@ def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
     return result
 
 
-def _why_told(job: commands.Job | None) -> str:
-    """Return why Slurm ends the job: at its time limit, unlike otherwise, Slurm still shows it as running."""
+def _slurm_reason(job: commands.Job | None) -> str:
+    """Return why Slurm ends the job, which Slurm shows as running only at its time limit."""
     is_running = job is not None and job.state == "RUNNING"
     return "it reached its time limit" if is_running else "it was cancelled or preempted"
 
@@ -745,7 +745,7 @@ def main() -> None:
     names = [name for component in components for name in component]
     job = int(os.environ["SLURM_JOB_ID"])
     is_requeued = "SLURM_RESTART_COUNT" in os.environ
-    # A step that inherits the layout of the batch step would be laid out like it.
+    # With the SLURM_* variables of the batch step, srun would give each step that layout.
     for name in [*os.environ]:
         if name.startswith("SLURM_") and name not in ("SLURM_CONF", "SLURM_JOB_ID"):
             del os.environ[name]

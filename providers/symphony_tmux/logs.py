@@ -27,7 +27,7 @@ LINE = re.compile(rb"^(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?
 # Matches the rare lines with an event quickly.
 EVENT = re.compile(rb" (?:start|again|more|exit|signal) .*")
 ENDS = ("exit", "signal")
-# The minimum seconds between marks: output may come up to so long after the mark of its part.
+# The minimum seconds between marks: output may be written up to this long after the mark of its part.
 RESOLUTION = 0.25
 BLOCK = 1 << 16
 PIECE = 1 << 18
@@ -50,7 +50,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Output of a time and an attempt, each 0 if unknown."""
+    """A piece of output, with its time and its attempt, each 0 if unknown."""
 
     time: float
     attempt: int
@@ -131,7 +131,7 @@ def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
     """Return the last lines of the last attempt, at most `limit` bytes, without reading the whole files."""
     result = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
     begun = next((mark for mark in reversed(events(log)) if mark.event not in ENDS), None)
-    # An attempt that started in the rotated file has all of this file.
+    # If the attempt started in the rotated file, all of the current file is its output.
     own = end(log).offset - begun.offset if begun is not None and begun.event != "more" else limit
     return result[-min(limit, own) :] if own > 0 else b""
 

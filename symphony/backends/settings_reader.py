@@ -51,8 +51,8 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
             except ValueError:
                 problems.append(_wrong(definition, text, where))
     if name is None:
-        backend = next(row for row in table() if row.key == _BACKEND)
-        problems.append(_wrong(backend, values["backend"], _where(places, _BACKEND)))
+        definition = next(row for row in table() if row.key == _BACKEND)
+        problems.append(_wrong(definition, values["backend"], _where(places, _BACKEND)))
     values["backend"] = name or registry.DEFAULT
     settings = kind(**values, config=config)
     for field, what, remedy in settings.faults():
@@ -66,8 +66,8 @@ def table() -> list[Definition]:
     known = {row.key: row for row in definitions(StackSettings)}
     names = tuple(registry.names())
     known[_BACKEND] = dataclasses.replace(known[_BACKEND], type=Literal[names], takes=", ".join(names))
-    for row in registry.every():
-        for definition in definitions(row.settings_class, row.name):
+    for backend in registry.every():
+        for definition in definitions(backend.settings_class, backend.name):
             known.setdefault(definition.key, definition)
     return list(known.values())
 

@@ -135,7 +135,7 @@ def _setting(option: str, value: Any) -> str | None:
 
 def _require_text(kind: str, name: object) -> None:
     if not isinstance(name, str):
-        raise usage_error(f"{name!r:.60} is not the name of {kind}", "Give its name")
+        raise usage_error(f"{name!r:.60} is not the name of {kind}", f"Give the name of {kind}")
 
 
 def _word(option: str, text: Any) -> str | None:

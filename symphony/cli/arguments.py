@@ -170,7 +170,7 @@ def split(
         except UserError as error:
             if len(words) > 1 and stacks.find_exact(words[-1]) is not None:
                 right = " ".join([words[-1], *words[:-1]])
-                raise UserError(error.what, remedy=f"Write the experiment first: {right}") from None
+                raise UserError(error.what, remedy=f"Put the experiment's name first: {right}") from None
             raise (error if len(words) > 1 else unnamed) from None
     return experiment(words[0]), words[1:]
 

@@ -110,6 +110,6 @@ def _uses(shown: Graph, number: int) -> Iterator[tuple[str, str, str]]:
     for service in shown.services:
         if number in service.connects:
             yield "connects", service.label, f"-> {shown.nodes[service.binds].path}"
-    for dependency in shown.order:
+    for dependency in shown.dependencies:
         if dependency.waits == number:
             yield "after", shown.nodes[dependency.on].path, f"({dependency.condition})"

@@ -37,7 +37,10 @@ def command(
         _show(images(), as_json)
         return 0
     if words[0] != "clean" or len(words) > 2:
-        raise UserError(f"unknown action {' '.join(words)!r}", remedy="Run `symphony images clean [PATTERN]`")
+        raise UserError(
+            f"unknown action {' '.join(words)!r}",
+            remedy="The only one is clean: `symphony images clean [PATTERN]`",
+        )
     listed = matching(words[1]) if len(words) == 2 else images()
     unused = [image for image in listed if not image.used_by]
     if as_json:

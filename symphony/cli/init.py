@@ -56,7 +56,7 @@ def command(
 
 
 def _init(folder: Path, name: str, program: str) -> list[str]:
-    """Write the missing files and return their names."""
+    """Write the files, but for an existing .gitignore, and return the names of those written."""
     if (around := workspace.find_usable(folder)) is not None:
         raise UserError(
             f"this folder already belongs to project {around.project}",
@@ -64,6 +64,7 @@ def _init(folder: Path, name: str, program: str) -> list[str]:
             remedy="Run `symphony up` there, or choose another folder",
         )
     project = name or re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-") or "project"
+    # Refuses an invalid name.
     workspace.stack_name(project, None)
     contents = {
         "Pulumi.yaml": _PROJECT.format(name=project),

@@ -16,12 +16,15 @@ def command(
     once: Annotated[
         bool, typer.Option("--once", help="Print once and exit, with status 1 if a process is not ready.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON once and exit.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON once and exit, with status 1 if a process is not ready."),
+    ] = False,
 ) -> int:
     """Watch an experiment: processes with CPU, memory and last line, services with their connections.
 
-    Keys: l logs, w why, r restart, s shell, p Python stack, d connect to every service now, f fold numbered
-    processes, / filter, q quit.
+    Keys: l logs, w why, r restart, s shell, p Python stack, d test all connections now, f fold
+    numbered processes, / filter, q quit.
 
     Examples:
         symphony top rl

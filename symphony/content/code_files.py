@@ -25,7 +25,7 @@ def files_of(entry: str, folder: str, cache: DigestCache) -> dict[str, str]:
 
 
 def exists(entry: str, folder: str) -> bool:
-    """Return whether an entry that matches no files is a glob or an existing path, so not misspelt."""
+    """Return whether an entry is a glob or an existing path; if not, it is probably misspelt."""
     return bool(_WILDCARDS & {*entry}) or os.path.lexists(_absolute_path(entry, folder))
 
 
@@ -59,7 +59,7 @@ def _matching_files(pattern: str, folder: str) -> Iterator[str]:
 
 
 def _relative_name(path: str, entry: str, folder: str) -> str:
-    """Return the path relative to the project, so that it is the same on another machine."""
+    """Return the path relative to the project, as on another machine; absolute outside of it if given so."""
     if path.startswith(f"{folder}/"):
         return path[len(folder) + 1 :]
     return path if entry.startswith(("/", "~")) else os.path.relpath(path, folder)

@@ -16,9 +16,10 @@ UMASK_VARIABLE = "SYMPHONY_UMASK"
 EXPORTED = "SYMPHONY_ENV"
 PASSPHRASES = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE")
 NO_PLUGINS = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
-# Variables that the engine needs on some machines: the user's name, and an exception from the proxy.
+# Variables that the engine needs on some machines: the user's name, and the hosts that
+# gRPC reaches without a proxy.
 MACHINE_VARIABLES = ("USER", "no_grpc_proxy")
-# A folder with symphony's plugin `pulumi-python`: a plain `pulumi` starts it, instead of its own, from PATH.
+# The folder of symphony's plugin `pulumi-python`: with it on PATH, a plain `pulumi` starts this one.
 BIN = Path(__file__).with_name("bin")
 # The variables in which gRPC looks for a proxy.
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
@@ -42,7 +43,7 @@ def for_engine(
     for name, value in defaults().items():
         env.setdefault(name, value)
     if fetch_plugins and EXPORTED in env:
-        # The exports of `symphony env` disable plugins.
+        # The exports of `symphony env` disable the download of plugins.
         env.pop(NO_PLUGINS, None)
     env.setdefault(NO_PLUGINS, "false" if fetch_plugins else "true")
     env[run_request.PLUGINS] = "fetched" if fetch_plugins else "none"

@@ -37,7 +37,7 @@ _PLUGIN_PREFIX = re.compile(
 )
 # The first line of several errors, each of which follows in a line of its own.
 _SEVERAL = re.compile(r"\d+ errors? occurred:$")
-# The engine names a file before it, and a Python exception after it.
+# The engine names a file before these words, a Python exception after them.
 _FULL_DISK = re.compile(
     r"(?:(?<!\S)(?:file://)?(?P<engine>/\S*): )?no space left on device(?:: '(?P<python>/[^']+)')?",
     re.IGNORECASE,

@@ -82,7 +82,7 @@ class Graph:
     backend: str
     nodes: tuple[Node, ...]
     services: tuple[Service, ...]
-    order: tuple[Dependency, ...]
+    dependencies: tuple[Dependency, ...]
 
     @property
     def groups(self) -> dict[str, list[int]]:
@@ -240,7 +240,7 @@ def mermaid(graph: Graph) -> str:
     for number, service in enumerate(graph.services):
         if not service.connects:
             lines.append(f'  s{number}(["{service.label}"]) --> p{service.binds}')
-    lines += [f'  p{wait.waits} -. "after ({wait.condition})" .-> p{wait.on}' for wait in graph.order]
+    lines += [f'  p{wait.waits} -. "after ({wait.condition})" .-> p{wait.on}' for wait in graph.dependencies]
     for health, (fill, line) in _COLOURS.items():
         if names := [f"p{i}" for i, node in enumerate(graph.nodes) if node.health == health]:
             lines.append(f"  classDef {health} fill:{fill},stroke:{line},color:#222")
@@ -275,7 +275,7 @@ def dot(graph: Graph) -> str:
     lines += [
         f'  p{wait.waits} -> p{wait.on} [label="after ({wait.condition})" style=dashed'
         f' color="{_DEPENDENCY_COLOUR}"]'
-        for wait in graph.order
+        for wait in graph.dependencies
     ]
     return "\n".join([*lines, "}"])
 
@@ -339,7 +339,7 @@ def svg(graph: Graph) -> str:
         *((s.label, s.binds, s.connects, _LINES[i % len(_LINES)], "") for i, s in enumerate(graph.services)),
         *(
             (f"after ({w.condition})", w.on, (w.waits,), _DEPENDENCY_COLOUR, ' stroke-dasharray="5 4"')
-            for w in graph.order
+            for w in graph.dependencies
         ),
     ]
     head = 20 + max((len(label) for label, *_ in columns), default=0) * _SMALL * 0.72

@@ -55,7 +55,9 @@ def matching(pattern: str) -> list[BuiltImage]:
     """Return the images whose `repository:tag` matches a shell pattern; raise UserError for none."""
     if matched := [image for image in images() if fnmatchcase(image.reference, pattern)]:
         return matched
-    raise UserError(f'no image matches "{pattern}"', remedy="`symphony images` lists them: REPOSITORY:TAG")
+    raise UserError(
+        f'no image matches "{pattern}"', remedy="`symphony images` lists them; write one as REPOSITORY:TAG"
+    )
 
 
 def remove(image: BuiltImage) -> str:

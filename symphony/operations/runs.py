@@ -139,7 +139,10 @@ def find(word: str | None) -> StackName:
         remedy = (
             f"Name one of: {listed([*stacks.labels(own).values()])}" if own else "`symphony up` records a run"
         )
-        raise UserError("several experiments have runs" if own else "no runs are recorded", remedy=remedy)
+        raise UserError(
+            "several experiments have runs, and none was named" if own else "no runs are recorded",
+            remedy=remedy,
+        )
     exact = [name for name in names if word in name.spellings]
     if len(exact) > 1:
         exact = [name for name in exact if name in own] or exact

@@ -179,7 +179,7 @@ def up(
         selected: The stack.
         output: Gets the events, for the lines that the program prints.
         program: The program of a script, in place of the project's.
-        restart: The only processes to restart.
+        restart: The processes to restart, and no others; empty for a normal `up`.
         options: Options of the engine.
 
     Raises:
@@ -356,7 +356,7 @@ class _Times:
 def _check(
     outcome: Outcome, planned: Planned | None, done: set[str], verb: str, owners: Mapping[str, str]
 ) -> None:
-    """Raise the error of a run that failed or was interrupted; it says which changes an interrupted run left.
+    """Raise the error of a run that failed, or was interrupted; then it says which changes are not made.
 
     owners: The process or group of every resource that the run changed, by its urn.
     """
@@ -504,7 +504,7 @@ def prepare(stack: stacks.Stack, words: Sequence[str]) -> Restart:
         if resource.type.rpartition(":")[2] in _USED
         or (resource.type == stacks.PROCESS and resource.name in restarted)
     ]
-    return Restart(_target(stack), tuple(named), workers, sharing, tuple(urns), tuple(targets))
+    return Restart(_with_program(stack), tuple(named), workers, sharing, tuple(urns), tuple(targets))
 
 
 def restart(wanted: Restart, output: ProgramOutput | None = None) -> Iterator[UpEvent]:
@@ -521,7 +521,7 @@ def restart(wanted: Restart, output: ProgramOutput | None = None) -> Iterator[Up
         raise
 
 
-def _target(stack: stacks.Stack) -> SelectedStack:
+def _with_program(stack: stacks.Stack) -> SelectedStack:
     """Return the stack with the program from which it was started."""
     folder = stacks.folder(stack)
     project = workspace.find_usable(Path(folder)) if folder else None

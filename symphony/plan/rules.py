@@ -771,7 +771,7 @@ def _words_of_a_shell(spec: ExperimentSpec) -> Iterator[Problem]:
         for setting, texts in (("command", process.command or ()), ("args", process.args)):
             if word := next(filter(_SHELL_WORD.fullmatch, texts), None):
                 yield Problem(
-                    f"{path_of(group, process)} has {quoted(word, 30)} in {setting}, which no shell reads",
+                    f"{path_of(group, process)} has {quoted(word, 30)} in {setting}, but no shell runs it",
                     'use cmds=["..."] for shell syntax',
                     (process.at(setting),),
                 )

@@ -29,12 +29,12 @@ class Target:
         unstartable: The path of a process -> the reason why its command cannot be started.
         reserved: A variable that processes must not set -> the reason.
         defaults: Settings for processes that do not set them, such as image or start_dir.
-        remarks: Legal declarations that are most likely a mistake in this backend.
+        remarks: Valid declarations that are probably mistakes with this backend.
         problems: Problems that only this backend can see.
         labels: Whether names must be DNS labels.
         changed_files: `secret key.txt changed` for each file that differs from the running experiment's.
         pools: The machine pools to place processes in; empty if the backend places them itself.
-        pools_are_known: False if no cluster was asked and the cluster's stack is not up.
+        pools_are_known: False if no cluster was queried and the cluster's stack is not up.
         prices: The price list of the machines.
         gpus: The number of this machine's GPUs; None if the backend allocates GPUs.
     """

@@ -1,8 +1,8 @@
 """Settings: the fields of a spec that users set, with their converters and defaults.
 
-To add one, write a field in its class, and code in each backend that supports it. If `new_process` and its
-like take it as a keyword, add a line to the TypedDict of that class's options. If only some backends support
-it, add its name to `settings` of their Backend.
+To add one, write a field in the class of the spec, and code in each backend that supports it. If
+`new_process` and similar methods take it as a keyword, add a line to the TypedDict of that spec's options. If
+only some backends support it, add its name to `settings` of their Backend.
 """
 
 import dataclasses
@@ -166,7 +166,7 @@ def duration(value: Any, setting: str) -> float | None:
 
 
 def seconds(duration: str) -> float:
-    """Return the seconds of `90s`, `5m`, `1h30m` or `2d`; raise UserError for other text."""
+    """Return the seconds of `90s`, `5m`, `1h30m`, `2d` or `90`; raise UserError for other text."""
     parts = _DURATION.findall(duration)
     if not parts or "".join(number + unit for number, unit in parts) != duration:
         if duration.replace(".", "", 1).isdecimal():
@@ -276,7 +276,7 @@ class Setting:
 
     Attributes:
         name: The name of the field.
-        convert: Returns a value of the setting's type, or raises WrongTypeError.
+        convert: Returns a value of the setting's type, or raises UserError.
         default: The value of a setting that the program does not set.
         keyword: Whether `new_process` and its like take it as a keyword.
         varies: Whether only some backends support it; `Backend.settings` has the names of these settings.

@@ -20,7 +20,7 @@ PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])
         ("why rl", "agent-0, agent-1, learner, wild, eval/agent-0"),
         ("why rl agentt", 'Did you mean "agent-1" or "agent-0"?'),
         ("logs rl -t abc", '--tail "abc"'),
-        ("logs learner rl", "Write the experiment first: rl "),
+        ("logs learner rl", "Put the experiment's name first: rl "),
         ("db /sweep-(/ -dr", "sweep-("),
     ],
 )

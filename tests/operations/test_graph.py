@@ -43,7 +43,7 @@ def test_numbered_processes_are_folded_into_one_node() -> None:
         "learner",
         ["agents/0..11", "agents/judge"],
     )
-    (order,) = RL.order
+    (order,) = RL.dependencies
     assert (RL.nodes[order.waits].name, RL.nodes[order.on].name, order.condition) == (
         "learner",
         "prepare",

@@ -20,7 +20,7 @@ _HOUR = 3600
 
 
 def kubeconfig() -> str:
-    """Return the kubeconfig of the administrator, or '' if there is no cluster."""
+    """Return the path of the administrator's kubeconfig, or '' if there is no cluster."""
     named = os.environ.get("SYMPHONY_TEST_KUBECONFIG")
     place = Path(named) if named else Layout.default().kubeconfig
     return str(place) if place.exists() else ""
@@ -38,7 +38,7 @@ def core_api(client: ApiClient) -> Any:
 
 
 def endpoint() -> tuple[str, str]:
-    """Return the address without https://, and the certificate of the authority in base 64."""
+    """Return the address without https://, and the CA certificate in base64."""
     place = kubeconfig()
     if not place:
         return "192.0.2.1", base64.b64encode(b"no cluster is up").decode()

@@ -1,4 +1,4 @@
-"""Starts and ends munged, slurmctld and four slurmd of this user, with every file in one folder.
+"""Starts and ends munged, slurmctld and six slurmd of this user, with every file in one folder.
 
 Root can run jobs of every user there, another user only its own. The nodes have different
 loopback addresses, so that a service on the wrong node is detected.
@@ -82,7 +82,7 @@ _NODE = "NodeName={name} NodeHostName={host} NodeAddr={address} Port={port} CPUs
 
 @dataclass(frozen=True)
 class Slurm:
-    """One Slurm, by the folder that has its files."""
+    """A Slurm cluster, whose files are in `folder`."""
 
     folder: Path
 
@@ -97,7 +97,7 @@ class Slurm:
         return self.folder / "slurm.conf"
 
     def up(self, say: Callable[[str], None]) -> None:
-        """Start daemons that do not run, and wait until every node is idle or in use."""
+        """Start Slurm anew unless it is ready, which ends all its jobs; wait until it is ready."""
         if not _installed():
             packages.install(PACKAGES, say)
         if not self.is_ready():
@@ -133,8 +133,8 @@ class Slurm:
         """End the daemons with all jobs, and remove the folder."""
         with suppress(ToolchainError):
             run([*self.client("scancel"), "--state=RUNNING,PENDING", f"--user={_user()}"], timeout=10)
-            ended = time.monotonic() + 10
-            while run([*self.client("squeue"), "-h"], timeout=10) and time.monotonic() < ended:
+            cancelled_by = time.monotonic() + 10
+            while run([*self.client("squeue"), "-h"], timeout=10) and time.monotonic() < cancelled_by:
                 time.sleep(0.2)
         deadline = time.monotonic() + 20
         while processes := list(self._processes()):
@@ -143,12 +143,13 @@ class Slurm:
                 with suppress(psutil.Error):
                     process.send_signal(signal.SIGKILL if late else signal.SIGTERM)
             if time.monotonic() > deadline:
-                raise ToolchainError(f"these do not end: {[process.pid for process in processes]}")
+                pids = ", ".join(str(process.pid) for process in processes)
+                raise ToolchainError(f"these processes do not end: {pids}")
             time.sleep(0.2)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def is_ready(self) -> bool:
-        """Return whether every node takes jobs."""
+        """Return whether every node of the partition main takes jobs."""
         if not self.configuration.exists() or not shutil.which("sinfo"):
             return False
         try:

@@ -154,7 +154,7 @@ def _pane_command(inputs: WindowInputs, attempt: int, folder: Path) -> list[str]
     interpreter = perl()
     if not interpreter:
         return [launch_file.shell(inputs), str(folder / names.LAUNCH_FILE)]
-    # Without the supervisor of the experiment, those that wait would wait forever.
+    # Without the experiment's own supervisor, processes with dependencies would wait for ever.
     policy = FOREVER if inputs.path == names.SUPERVISOR else inputs.restart_policy
     return [
         interpreter,
@@ -183,7 +183,7 @@ def _record_command(folder: Path) -> str:
 
 @lru_cache(maxsize=1)
 def perl() -> str:
-    """Return the perl for the supervisor; without one processes are not restarted."""
+    """Return the path of perl, which restarts processes; empty if there is none or its path needs quotes."""
     program = shutil.which("perl") or ""
     return program if PLAIN.fullmatch(program) else ""
 

@@ -29,7 +29,7 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
 
 
 def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
-    """Copy to a place in the container, whose image needs sh and tar."""
+    """Copy `source` to `place` in the container of the process `path`; its image needs sh and tar."""
     # Imported only by the commands that use it.
     from symphony.backends.kubernetes import copy
 
@@ -37,7 +37,7 @@ def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBy
 
 
 def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
-    """Copy from a place in the container, whose image needs sh and tar."""
+    """Copy `place` in the container of the process `path` to `target`; its image needs sh and tar."""
     from symphony.backends.kubernetes import copy
 
     return copy.fetch(_container(recorded, path), place, target, on_bytes)
@@ -47,7 +47,7 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
     """Return the route to a service: its exposed address, else a forwarded port."""
     from symphony.backends.kubernetes import port_forward
 
-    # In a shared namespace the service has another name.
+    # The address begins with the name of the Service, which differs from `service` in a shared namespace.
     name = address.partition(".")[0]
     return port_forward.route(client_for(recorded), recorded.physical_name, name)
 

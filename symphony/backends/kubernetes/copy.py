@@ -1,6 +1,6 @@
 """Copies files and folders into and out of a container, as `kubectl cp` does.
 
-The script that runs in the container is constant: paths and names are its arguments, never part of its text.
+The scripts that run in the container are constant: paths and names are arguments, never part of their text.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ read -r _ || :
 def send(container: Container, source: Path, target: str, on_bytes: OnBytes) -> Copied:
     """Copy a file or folder from this machine to the container."""
     path = resolve_source(source)
-    kind = "folder" if path.is_dir() else f"{path.stat().st_mode & 0o777:o}"
-    with _running(container, _RECEIVE, [_as_path(target), source.name, kind]) as command:
+    folder_or_mode = "folder" if path.is_dir() else f"{path.stat().st_mode & 0o777:o}"
+    with _running(container, _RECEIVE, [_as_path(target), source.name, folder_or_mode]) as command:
         done = Copied()
         with command.listening():
             stream = CountingStream(on_bytes, write=command.send)
@@ -81,13 +81,13 @@ def send(container: Container, source: Path, target: str, on_bytes: OnBytes) -> 
     return done
 
 
-def fetch(container: Container, source: str, final: Path, on_bytes: OnBytes) -> Copied:
+def fetch(container: Container, source: str, target: Path, on_bytes: OnBytes) -> Copied:
     """Copy a file or folder from the container to this machine."""
     with _running(container, _SEND, [_as_path(source)]) as command:
         try:
             # read1, since read would wait for a whole chunk.
             read = io.BufferedReader(_Stream(command.output()), CHUNK).read1
-            done = unpack(CountingStream(on_bytes, read=read), final)
+            done = unpack(CountingStream(on_bytes, read=read), target)
         except Damaged:
             # The command's error says why the archive is truncated.
             _acknowledge(command)
@@ -116,7 +116,7 @@ class _Stopped(Exception):
 
 
 class _RemoteCommand:
-    """The streams and the end of a command in the container."""
+    """A command in the container: its streams and its exit status."""
 
     def __init__(self, container: Container, connection: Channels) -> None:
         self.connection = connection

@@ -132,9 +132,9 @@ def remedy_of(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> s
     pool = annotation(pod, POOL)
     if not selected:
         return (
-            f"Pool {pool} has no machine now: wait for a new one, or raise the pool's min"
+            f"Pool {pool} has no node now: wait for a new one, or raise the pool's min"
             if pool
-            else _labels(pod, nodes)
+            else _label_remedy(pod, nodes)
         )
     tolerated = [node for node in selected if not _untolerated(pod, node)]
     if not tolerated:
@@ -159,15 +159,15 @@ def remedy_of(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> s
 
 
 def _one_more(pod: Values, machines: int) -> str:
-    """Return `1 more machine of pool gpu`, and whether the pool's maximum is reached."""
+    """Return `1 more node of pool gpu`, with a note if the pool's maximum is reached."""
     pool, maximum = annotation(pod, POOL), annotation(pod, POOL_MAX)
     if not pool:
         return "1 more node like those that it selects"
     full = f", whose max of {maximum} is reached" if maximum and machines >= int(maximum) else ""
-    return f"1 more machine of pool {pool}{full}"
+    return f"1 more node of pool {pool}{full}"
 
 
-def _labels(pod: Values, nodes: Sequence[Values]) -> str:
+def _label_remedy(pod: Values, nodes: Sequence[Values]) -> str:
     """Return a remedy that names the label that no node has, and the labels that nodes have."""
     for key, label in mapping(pod, "spec", "nodeSelector").items():
         existing = sorted({text(node, "metadata", "labels", key) for node in nodes} - {""})

@@ -71,8 +71,9 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             connection |= {
                 name: text(resource.inputs, name) for name in ("kubeconfig", "context", "clusterIdentifier")
             }
-        elif resource.type == SERVICE_TYPE and (balanced_by := reasons.load_balanced_pod(resource.inputs)):
-            balanced.setdefault(balanced_by[0], []).append(balanced_by[1])
+        elif resource.type == SERVICE_TYPE and (found := reasons.load_balanced_pod(resource.inputs)):
+            pod, service = found
+            balanced.setdefault(pod, []).append(service)
         elif resource.type == NAMESPACE_TYPE and _is_ours(resource):
             namespace = text(resource.inputs, "metadata", "name")
             connection[identity.NAMESPACE] = text(resource.outputs, "metadata", "uid")
@@ -153,7 +154,7 @@ def watch(
         job_statuses = _job_statuses(client, recorded, pods)
         if thorough:
             reported.events = reasons.pod_troubles(client, recorded.physical_name, pods.values())
-            reported.pending = _pending(client, recorded)
+            reported.pending = _pending_balancers(client, recorded)
         reported.finished = {name for name, (state, *_) in job_statuses.items() if state == "completed"}
         statuses = _status_of(recorded, pods, reported.events, job_statuses)
         return (*_with_balancers(recorded, statuses, reported.pending), *not_created)
@@ -300,13 +301,13 @@ def _statuses(
         if connection in unreachable:
             raise unreachable[connection]
         client = client_for(recorded)
-        tries = client.items(path_of("pods", recorded.physical_name), labelSelector=labels.OURS)
-        pods = labels.by_pod(tries)
+        all_pods = client.items(path_of("pods", recorded.physical_name), labelSelector=labels.OURS)
+        pods = labels.by_pod(all_pods)
         job_statuses = _job_statuses(client, recorded, pods)
         events = reasons.pod_troubles(client, recorded.physical_name, pods.values())
         statuses = _status_of(recorded, pods, events, job_statuses)
-        statuses = _with_attempts(recorded, statuses, labels.earlier_tries(tries))
-        statuses = _with_balancers(recorded, statuses, _pending(client, recorded))
+        statuses = _with_attempts(recorded, statuses, labels.earlier_tries(all_pods))
+        statuses = _with_balancers(recorded, statuses, _pending_balancers(client, recorded))
         return [*statuses, *_not_created(client, recorded)]
     except SymphonyError as error:
         if not isinstance(error, Refused):
@@ -361,7 +362,7 @@ def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
     return [ProcessStatus(path, "lost", ready=False, why=why) for path in recorded.not_created]
 
 
-def _pending(client: Client, recorded: Recorded) -> Collection[str]:
+def _pending_balancers(client: Client, recorded: Recorded) -> Collection[str]:
     """Return the load balancers without an address; the cluster is asked only if there are any."""
     if not any(facts.get("balanced") for facts in recorded.processes.values()):
         return ()
@@ -371,7 +372,7 @@ def _pending(client: Client, recorded: Recorded) -> Collection[str]:
 def _with_balancers(
     recorded: Recorded, statuses: list[ProcessStatus], waiting: Collection[str]
 ) -> list[ProcessStatus]:
-    """Return the statuses with the load balancers that have no address yet."""
+    """Return the statuses; a running process names its load balancers without an address in `why`."""
     complete: list[ProcessStatus] = []
     for status in statuses:
         names = [name for name in recorded.processes[status.path].get("balanced", ()) if name in waiting]
@@ -382,7 +383,7 @@ def _with_balancers(
 
 
 def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
-    """Return the status of pods that no longer exist, or have failed, and that a Job creates."""
+    """Return the statuses of pods of Jobs that no longer exist or have failed."""
     kinds = {
         str(facts["pod_name"]): facts["controller"]["kind"]
         for facts in recorded.processes.values()

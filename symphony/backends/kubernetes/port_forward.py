@@ -121,7 +121,7 @@ class _Forwarding:
             threading.Thread(target=self._carry, args=(client_socket,), daemon=True).start()
 
     def close(self) -> None:
-        """End every connection."""
+        """Close the port and end every connection."""
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         for connection in list(self._open):
@@ -154,7 +154,7 @@ class _Forwarding:
         if not pod:
             raise SymphonyError(
                 f"no process serves {self._service} now",
-                remedy="`symphony process` shows why; connect again when it runs",
+                remedy="`symphony process` shows why; connect again when the process runs",
             )
         path = path_of("pods", self._namespace, text(pod, "metadata", "name"))
         query = [("ports", text(_port(service), "targetPort"))]

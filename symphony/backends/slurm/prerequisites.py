@@ -1,4 +1,4 @@
-"""The Slurm backend's `prerequisites`: Slurm's client programs, munge, a shared folder."""
+"""The prerequisites of the Slurm backend: Slurm's client programs, munge, a shared folder."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def findings() -> list[Finding]:
 
 def _program(name: str) -> Finding:
     place = shutil.which(name) or ""
-    get = "run symphony on a login node of the cluster, where Slurm's programs are"
+    remedy = "run symphony on a login node of the cluster, where Slurm's programs are"
     version = (
         _first_line([name, "--version"]).removeprefix("slurm-wlm ").removeprefix("slurm ") if place else ""
     )
-    return Finding(f"{name} (optional)", bool(place), version, place, get, needed=False)
+    return Finding(f"{name} (optional)", bool(place), version, place, remedy, needed=False)
 
 
 def _munge() -> Finding:
     place = shutil.which("munge") or ""
     answers = bool(place) and _first_line([place, *_socket(), "-n"]).startswith("MUNGE")
-    get = "ask the administrators of the cluster to set up munge, which authenticates you to Slurm"
-    return Finding("munge (optional)", answers, place=place, get=get, needed=False)
+    remedy = "ask the administrators of the cluster to set up munge, which authenticates you to Slurm"
+    return Finding("munge (optional)", answers, place=place, get=remedy, needed=False)
 
 
 def _socket() -> list[str]:
@@ -48,9 +48,9 @@ def _socket() -> list[str]:
 
 
 def _shared_folder() -> Finding:
-    """Return whether a node can write to the folder of experiments; not tried if no node is idle."""
+    """Return whether a node can write to the folder of experiments, which is not tried if none is idle."""
     place = paths.home() / "slurm"
-    name, get = "shared folder (optional)", "set symphony:sharedFolder to a folder that the nodes see"
+    name, remedy = "shared folder (optional)", "set symphony:sharedFolder to a folder that the nodes see"
     # The folder does not exist before the first `up`.
     existing = next(folder for folder in (place, *place.parents) if folder.is_dir())
     file = existing / f".symphony-doctor.{os.getpid()}"
@@ -60,13 +60,13 @@ def _shared_folder() -> Finding:
             words, env=commands.environment(""), capture_output=True, text=True, timeout=10, check=False
         )
     except (OSError, subprocess.SubprocessError):
-        return Finding(name, False, "Slurm does not answer", str(place), get, needed=False)
+        return Finding(name, False, "Slurm does not answer", str(place), remedy, needed=False)
     finally:
         is_there = file.exists()
         files.remove(file)
     if "Unable to allocate resources" in done.stderr:
-        return Finding(name, True, "not tried: no node was idle", str(place), get, needed=False)
-    return Finding(name, is_there, "", str(place), get, needed=False)
+        return Finding(name, True, "not tried: no node was idle", str(place), remedy, needed=False)
+    return Finding(name, is_there, "", str(place), remedy, needed=False)
 
 
 def _first_line(words: list[str]) -> str:

@@ -250,7 +250,7 @@ def _access(
 ) -> Access:
     urllib3 = _client_module("urllib3")
     _set_proxy(configuration, proxy_url)
-    # Client retries itself.
+    # symphony's own Client retries requests.
     configuration.retries = False
     if not configuration.verify_ssl:
         # The user's kubeconfig asks for it, so no warning with every request.

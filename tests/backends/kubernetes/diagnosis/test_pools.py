@@ -40,12 +40,12 @@ def pod(cpu: str = "5", most: str = "2", node_name: str = "", memory: str = "0")
 @pytest.mark.parametrize(
     ("nodes", "taken", "words"),
     [
-        ([], [], "Pool gpu has no machine now: wait for a new one, or raise the pool's min"),
-        ([node("a")], ["a"], "It would fit with 1 more machine of pool gpu, or cpu <= 3"),
+        ([], [], "Pool gpu has no node now: wait for a new one, or raise the pool's min"),
+        ([node("a")], ["a"], "It would fit with 1 more node of pool gpu, or cpu <= 3"),
         (
             [node("a"), node("b")],
             ["a", "b"],
-            "It would fit with 1 more machine of pool gpu, whose max of 2 is reached, or cpu <= 3",
+            "It would fit with 1 more node of pool gpu, whose max of 2 is reached, or cpu <= 3",
         ),
         (
             [node("a", taint="x")],
@@ -65,8 +65,7 @@ def test_why_combines_reductions_that_only_help_together():
     taken = [pod(node_name="a", memory="20Gi"), pod("7", node_name="b", memory="20Gi")]
     result = cluster_nodes.remedy_of(pod(memory="12Gi"), [node("a"), node("b")], taken)
     assert result == (
-        "It would fit with 1 more machine of pool gpu, whose max of 2 is reached,"
-        " or cpu <= 3 and memory <= 10Gi"
+        "It would fit with 1 more node of pool gpu, whose max of 2 is reached, or cpu <= 3 and memory <= 10Gi"
     )
 
 
