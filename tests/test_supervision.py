@@ -332,7 +332,9 @@ def test_a_primary_that_is_mended_and_completes_between_two_steps_ends_the_exper
         world.start("learner")
         world.end("learner", code)
         _steps(supervisors, 2)
-        assert read_state(world.saved).end.state == state  # type: ignore[union-attr]
+        end = read_state(world.saved).end
+        assert end is not None
+        assert end.state == state
         assert world.states["agent"] == "stopped"
     assert world.known["agent"].hold.stopped == "completed"  # type: ignore[union-attr]
 

@@ -59,7 +59,7 @@ def _matching_files(pattern: str, folder: str) -> Iterator[str]:
 
 
 def _relative_name(path: str, entry: str, folder: str) -> str:
-    """Return the path relative to the project, as on another machine; absolute outside of it if given so."""
+    """Return the path relative to the project; absolute if the entry is absolute and outside of it."""
     if path.startswith(f"{folder}/"):
         return path[len(folder) + 1 :]
     return path if entry.startswith(("/", "~")) else os.path.relpath(path, folder)

@@ -356,7 +356,7 @@ class _Times:
 def _check(
     outcome: Outcome, planned: Planned | None, done: set[str], verb: str, owners: Mapping[str, str]
 ) -> None:
-    """Raise the error of a run that failed, or was interrupted; then it says which changes are not made.
+    """Raise the error of a run that failed, or that was interrupted with the changes that are left to make.
 
     owners: The process or group of every resource that the run changed, by its urn.
     """

@@ -23,7 +23,7 @@ NAMESPACE = "gke-fleets"
 def test_the_scheduler_puts_the_pods_of_ten_generated_fleets_where_the_plan_has_them(
     cluster: Access, kubectl: Callable[..., str]
 ) -> None:
-    """Where the plan says that a pool is tight, the pods are pinned to a packing that fits."""
+    """Pods of a pool that the plan calls tight are pinned to a packing that fits."""
     api: Any = CoreV1Api(config.new_client_from_config(cluster.kubeconfig))
     kubectl("create", "namespace", NAMESPACE, ok=False)
     try:

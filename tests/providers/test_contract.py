@@ -1,4 +1,4 @@
-"""What the engine and the states of users know of the providers: their names, and how their host ends."""
+"""The engine and the states of users rely on the names of the providers, and on how their host ends."""
 
 from __future__ import annotations
 

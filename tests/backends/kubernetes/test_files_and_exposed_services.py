@@ -33,7 +33,7 @@ with Experiment("e") as e:
 def test_config_files_arrive_unchanged_restart_no_process_and_are_restored_after_an_edit(
     sandbox: Sandbox, stack: str, live: Live, kubectl: Callable[..., str]
 ) -> None:
-    """One of them has every character, and somebody edits the ConfigMap in the cluster."""
+    """A file with every character arrives; `up` mends a ConfigMap that kubectl has changed."""
     text = "".join(map(chr, (*range(1, 256), 0x2028, 0x2029, 0xFEFF, 0xFFFD, 0xFFFE, 0x1F600)))
     (sandbox.folder / "train.yaml").write_text(text)
     (sandbox.folder / "table.bin").write_bytes(b"\xff\x00\xfe")

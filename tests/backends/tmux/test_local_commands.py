@@ -22,9 +22,9 @@ def executable(file: Path, mode: int = 0o755) -> Path:
 def test_unreadable_secret_files_are_reported_with_the_reason(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "key").write_text("x")
-    files = [tmp_path / "key", "~/key", tmp_path / "gone", "~nobody-here/key", tmp_path, "a\0b", 5]
+    files = [tmp_path / "key", "~/key", tmp_path / "gone", "~no-such-user/key", tmp_path, "a\0b", 5]
     unusable = local_commands.unusable(Experiment("rl", secrets=files).spec, tmp_path)
-    assert "~nobody-here/key" in unusable
+    assert "~no-such-user/key" in unusable
     assert {path: why for path, why in unusable.items() if not path.startswith("~")} == {
         str(tmp_path / "gone"): "no such file or directory",
         str(tmp_path): "not a regular file",

@@ -19,7 +19,10 @@ pytestmark = pytest.mark.timeout(60)
 
 def malformed(roll):
     """Return a message similar to those of the protocols: wrong numbers, cut off, too many parts."""
-    number = lambda: roll.choice(NUMBERS)  # noqa: E731
+
+    def number():
+        return roll.choice(NUMBERS)
+
     start = roll.choice(
         [
             pack_head(
