@@ -80,7 +80,8 @@ def pickle_codec(
         try:
             return pickle.loads(stream, buffers=[view(part) for part in rest] if rest else None)
         except Exception as error:  # unpickling runs the constructors of the sender's classes
-            raise MalformedMessageError(f"{address}: {type(error).__name__}: {error}") from error
+            what = f"a message cannot be unpickled: {type(error).__name__}: {error}"
+            raise MalformedMessageError(f"{address}: {what}") from error
 
     return encode, decode
 

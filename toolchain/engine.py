@@ -17,7 +17,10 @@ MODULES = Path(__file__).parent / "modules"
 _SDK = "github.com/pulumi/pulumi/sdk/v3"
 _FLAGS = ("-trimpath", "-tags=osusergo,grpcnotrace")
 _HOST = Module(
-    MODULES / "pulumi-language-python", ("pulumi-language-python-host",), _FLAGS, "pulumi-language-python"
+    MODULES / "pulumi-language-python",
+    ("pulumi-language-python-host",),
+    _FLAGS,
+    built_as="pulumi-language-python",
 )
 # Scripts of the SDK that must be in the same folder as `pulumi`.
 _SCRIPTS = ("cmd/pulumi-language-python-exec", "dist/pulumi-resource-pulumi-python")

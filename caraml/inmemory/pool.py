@@ -240,7 +240,9 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
     capacity, generation = segment.capacity, fields.generation
     for start, nbytes in fields.parts:
         if start < 0 or nbytes < 0 or start + nbytes > capacity:
-            raise MalformedMessageError("the name of shared memory in the message has parts beyond its end")
+            raise MalformedMessageError(
+                "a name of shared memory is malformed: a part lies beyond the end of the memory"
+            )
     reader = os.getpid()
     if not segment.take(generation, reader):
         raise SharedMemoryError(

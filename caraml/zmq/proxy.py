@@ -207,7 +207,9 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
             try:
                 answer = self._parent_end.recv()
             except EOFError:
-                answer = CaramlError(f"{self.in_add}: the proxy's process ended before it bound")
+                answer = CaramlError(
+                    f"{self.in_add}: the process of the proxy ended before it bound; it has printed why"
+                )
             if isinstance(answer, Exception):
                 self.failure = answer
             else:

@@ -25,7 +25,7 @@ def files_of(declared: Iterable[str], folder: Path, stack: str) -> dict[str, Cod
     # Imported here: most experiments declare no code.
     from symphony.content.digests import DigestCache
 
-    with DigestCache("code", folder / stack) as cache:
+    with DigestCache("code", root=folder / stack) as cache:
         return {entry: _files_of(entry, str(folder), cache) for entry in declared}
 
 

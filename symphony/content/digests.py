@@ -69,7 +69,8 @@ def stamp_of(status: os.stat_result) -> str:
 class DigestCache:
     """The digests of the files of one folder, kept for the next run.
 
-    purpose and root identify the cache. It keeps the entries that the last `with` block used.
+    purpose and root identify the cache, whose file is in symphony's own folder. It keeps the entries that
+    the last `with` block used.
     """
 
     def __init__(self, purpose: str, root: Path) -> None:

@@ -41,7 +41,8 @@ def session(stack: stacks.Stack) -> Session:
         what = f"{stack.display_name} runs on {stack.backend}, not on tmux"
         raise UserError(what, remedy="Name an experiment on tmux: `symphony ls` lists them")
     if not stacks.is_here(stack):
-        raise UserError(f"{stack.display_name} runs on another machine", remedy="Run the script there")
+        host = stack.recorded.host if stack.recorded else ""
+        raise UserError(f"{stack.display_name} runs on {host}", remedy=f"Run the script on {host}")
     server = libtmux.Server(socket_path=str(paths.tmux_socket(str(facts["server"]))))
     for candidate in server.sessions:
         if candidate.session_name == facts["session"] and candidate.session_id:

@@ -130,6 +130,9 @@ class Plan:
         name: The name of the experiment in the program.
         physical_name: The name of the tmux session, the namespace or the Slurm job.
         service_env: The SYMPH_* variables that every process gets.
+        inherit: The variables that every process gets from the user's shell.
+        secrets: The secret files that every process gets.
+        configs: The config files that every process gets.
         unused: The settings that have no effect in this backend.
         renamed: The path in the program -> the path in the backend, for renamed processes and groups.
         changed_files: The secret and config files that differ from those of the running experiment.

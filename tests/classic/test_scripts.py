@@ -73,7 +73,7 @@ def test_str_of_a_caught_error_contains_the_problems(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.thorough
-def test_output_of_concurrent_launches_is_prefixed(sandbox: Sandbox) -> None:
+def test_scripts_launch_two_experiments_at_once(sandbox: Sandbox) -> None:
     output = sandbox.python(AT_ONCE).out.splitlines()
     assert [line.partition(",")[0] for line in output] == [
         "one is up: 3 of 3 running",

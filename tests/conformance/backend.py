@@ -88,7 +88,7 @@ class Backend(ABC):
 
     @abstractmethod
     def end_supervisor(self, stack: str) -> None:
-        """Kill what keeps the order of the processes; return when it is gone."""
+        """Kill the supervisor of the experiment; return when it is gone. symphony starts another."""
 
     @abstractmethod
     def notified(self, stack: str) -> list[str]:
@@ -113,7 +113,10 @@ class Backend(ABC):
     # The same for all backends.
 
     def up(self, stack: str, program: str, *, fails: bool = False, **config: str) -> Ran:
-        """Run a program text as the experiment of a stack; fails: some process of it may fail."""
+        """Run a program text as the experiment of a stack.
+
+        fails: some process of it may fail. config: settings of the stack, such as patience="12".
+        """
         self.prepare(stack, program, **config)
         ran = self.sandbox.symphony("up", stack, "-y", code=None if fails else 0, timeout=60 * self.patience)
         assert re.search(rf"^{re.escape(stack)}( is up| has completed)?: \d", ran.out, re.M), str(ran)

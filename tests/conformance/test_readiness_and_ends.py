@@ -67,6 +67,7 @@ def test_a_failed_liveness_probe_restarts_the_process_and_its_restart_with_depen
 ) -> None:
     backend.up(stack, RESTARTS)
     before = {path: backend.identities(stack)[path] for path in ("web", "follows", "stays")}
+    # The supervisor that is started in its place must do the rest.
     backend.end_supervisor(stack)
 
     wait_for(

@@ -15,7 +15,7 @@ __all__ = ["cluster"]
 
 @pytest.fixture
 def elsewhere(cluster: Access) -> Iterator[Elsewhere]:
-    """Yield a network while the first cluster runs: neither removes mount points under the other."""
+    """Yield a network namespace for a second cluster, while the first one runs."""
     if not cluster.registry:
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names another cluster")
     made = Elsewhere()

@@ -175,6 +175,7 @@ class ZmqReceiver(LoopingEndpoint):
             self._in_hand = None
 
     def _finish(self, session: AnySession, sequence: int) -> None:
+        """Note that a message is finished: up to it in a _Session, itself only in a SharedSession."""
         session.finished = sequence
         self._to_acknowledge[session.key] = session
 
@@ -186,20 +187,21 @@ class ZmqReceiver(LoopingEndpoint):
     def _send_progress(self, session: AnySession, kind: int, asked: int = 0) -> None:
         if isinstance(session, SharedSession) and kind == ACK:
             for frame in session.acknowledgements():
-                self._wire.send_part(session.peer, zmq.SNDMORE, True, 0)
-                self._wire.send_part(frame, 0, True, 0)
+                self._wire.send_part(session.peer, zmq.SNDMORE, copy=True, timeout=0)
+                self._wire.send_part(frame, 0, copy=True, timeout=0)
             return
         head = pack_head(kind, session.key, session.received, session.finished, *self._window, asked)
         if session.peer:
-            self._wire.send_part(session.peer, zmq.SNDMORE, True, 0)
-        self._wire.send_part(head + self._name if kind == WELCOME else head, 0, True, 0)
+            self._wire.send_part(session.peer, zmq.SNDMORE, copy=True, timeout=0)
+        head = head + self._name if kind == WELCOME else head
+        self._wire.send_part(head, 0, copy=True, timeout=0)
 
     def _send_ready(self) -> None:
         """Send READY to a binding sender, with the progress of the former connection."""
         self._seen_handshakes = self._wire.link.handshakes
         session = self._by_peer.get(b"")
         key, finished = (session.key, session.finished) if session is not None else (_NO_SESSION, 0)
-        self._wire.send_part(pack_head(READY, key, finished), 0, True, 0)
+        self._wire.send_part(pack_head(READY, key, finished), 0, copy=True, timeout=0)
 
     def _catch_up(self) -> None:
         """Acknowledge, and read new messages, while fetched ones are returned slowly."""

@@ -197,7 +197,8 @@ FOREIGN = """
     cookie, size = b"c" * 16, 1 << 20
     memory = os.memfd_create("caraml-" + cookie.hex(), os.MFD_ALLOW_SEALING)
     os.truncate(memory, size)
-    os.pwrite(memory, struct.pack("<IIQ16s", 1, 0, 1, cookie), 0)
+    full, reader, generation = 1, 0, 1
+    os.pwrite(memory, struct.pack("<IIQ16s", full, reader, generation, cookie), 0)
     if sys.argv[1] == "another user":
         fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     print(os.getpid(), memory)

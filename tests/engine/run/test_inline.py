@@ -73,6 +73,7 @@ def test_a_script_dials_the_engine_without_the_proxy_of_its_environment(
         thing("one")
 
     before = dict(os.environ)
+    # Without a network namespace of its own, the engine is dialled over TCP.
     with Run("preview", place, "pi", program=program, extra={"SYMPHONY_NETWORK": "host"}) as run:
         list(run)
     errors.check(run.outcome)

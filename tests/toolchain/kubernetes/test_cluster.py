@@ -1,4 +1,4 @@
-"""The one-machine cluster: `up` starts what is missing, and `down` waits for tests."""
+"""The one-machine cluster: `up` starts what is missing, and `down` refuses while tests use it."""
 
 import subprocess
 import sys
