@@ -2,7 +2,7 @@
 
 import re
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -159,8 +159,18 @@ def _resource_error(diagnostic: Diagnostic, outcome: Outcome, path: str) -> Symp
         # The last lines of the build step that failed.
         lines = tuple(f"    | {line}" for line in message.strip().splitlines()[1:])
         return SymphonyError(_first_line(message), details=lines)
+    if "it is protected" in message or "marked for protection" in message:
+        return protected([path])
     remedy = next((remedy for words, remedy in _REMEDIES if words in message), "")
     return SymphonyError(_first_line(message), where=path, remedy=remedy)
+
+
+def protected(paths: Sequence[str]) -> UserError:
+    """Return the error that the engine keeps the resources of processes, which the program protects."""
+    what = (
+        f"{', '.join(paths)} {'are' if len(paths) > 1 else 'is'} protected and cannot be deleted or replaced"
+    )
+    return UserError(what, remedy="Set protect=False in the `opts` and run `symphony up` first")
 
 
 def _provider_error(trace: Traceback, path: str) -> SymphonyError:

@@ -119,6 +119,9 @@ def _delete(
     stack: stacks.Stack, project: workspace.Workspace, *, forget: bool
 ) -> Iterator[Progress | Deleted]:
     stacks.ensure_same_location(stack)
+    # The engine would refuse it only after the end of the other processes.
+    if protected := sorted({resource.name for resource in stack.resources if resource.protect}):
+        raise errors.protected(protected)
     if stack.state is None and stack.recorded is not None:
         began = time.monotonic()
         orphans = _delete_orphans(stack, project)

@@ -20,6 +20,30 @@ from tests.terminal import terminal
 PROGRAM = 'with Experiment() as e:\n    for n in "ab": e.new_process(n, command=["sleep", "3600"])'
 
 
+ALONE = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])'
+PROTECTED = """
+import pulumi
+with Experiment() as e:
+    e.new_process("a", command=["sleep", "3600"])
+    e.new_process("b", command=["sleep", "3600"], opts=pulumi.ResourceOptions(protect={protect}))
+"""
+
+
+def test_delete_refuses_a_protected_process_before_it_ends_the_others(sandbox: Sandbox) -> None:
+    sandbox.write(PROTECTED.format(protect=True))
+    sandbox.symphony("up", "rl", "-y")
+    refused = sandbox.symphony("delete", "rl", "-y", code=2)
+    assert "b is protected" in refused.err
+    assert len(sandbox.trees()) == 2
+    sandbox.write(ALONE)
+    assert "b is protected" in sandbox.symphony("up", "rl", "-y", code=2).err
+    assert len(sandbox.trees()) == 2
+    sandbox.write(PROTECTED.format(protect=False))
+    sandbox.symphony("up", "rl", "-y")
+    sandbox.symphony("delete", "rl", "-y")
+    assert sandbox.trees() == {}
+
+
 def test_delete_asks_removes_everything_and_works_without_the_project(
     sandbox: Sandbox, tmp_path: object
 ) -> None:

@@ -55,6 +55,7 @@ class Resource:
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
     created_at: str
+    protect: bool = False
 
     @property
     def name(self) -> str:
@@ -298,6 +299,7 @@ def _resource(raw: dict[str, Any]) -> Resource:
         inputs=raw.get("inputs") or {},
         outputs=raw.get("outputs") or {},
         created_at=str(raw.get("created") or ""),
+        protect=raw.get("protect") is True,
     )
 
 
