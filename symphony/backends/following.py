@@ -42,6 +42,8 @@ def watch(
     """
     began, last = time.monotonic(), None
     changed = began
+    # Since when processes have been queued: the expected start in `why` may change all the time.
+    queued_since: float | None = None
     while True:
         current = statuses([recorded])[0]
         if isinstance(current, SymphonyError):
@@ -64,7 +66,8 @@ def watch(
         is_probed = any(recorded.processes[path].get("is_probed") for path in not_ready)
         start_patience = patience if is_probed else min(patience, _UNPROBED)
         is_starting = bool(not_ready) and unchanged_for < start_patience
-        is_queued = unchanged_for < patience and queues(current)
+        queued_since = (queued_since or time.monotonic()) if queues(current) else None
+        is_queued = queued_since is not None and time.monotonic() - queued_since < patience
         if waited > limit or not (waits or is_starting or is_queued or starts(current)):
             return
         time.sleep(_POLL_SECONDS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,3 +46,18 @@ def test_up_waits_for_the_start_of_a_process_whose_computation_has_ended(
     then = [prepared, _status("server", "running"), _status("client", "waiting", CLIENT)]
     last = [prepared, _status("server", "running"), _status("client", "running")]
     assert _watched(monkeypatch, now, then, last) == 3
+
+
+def test_up_waits_in_a_queue_for_its_patience_though_the_expected_start_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(following, "_POLL_SECONDS", 0.01)
+    looks = count()
+
+    def moving(_: object) -> Sequence[Sequence[ProcessStatus]]:
+        return [[ProcessStatus("server", "waiting", ready=False, why=f"in the queue, about {next(looks)}")]]
+
+    began = time.monotonic()
+    statuses = following.watch(RECORDED, moving, patience=0.3, limit=60, queues=lambda _: True)
+    assert sum(1 for _ in statuses) > 1
+    assert time.monotonic() - began < 30
