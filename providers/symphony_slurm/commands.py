@@ -146,6 +146,17 @@ def time_limits(configuration: str) -> dict[str, str]:
     return limits
 
 
+def nodes_by_partition(configuration: str) -> dict[str, set[str]]:
+    """Return the names of the nodes of each partition; "" is the default one."""
+    nodes: dict[str, set[str]] = {}
+    for line in call(configuration, ["sinfo", "-h", "-a", "-N", "-o", "%N %P"]).splitlines():
+        name, partition = line.split()
+        nodes.setdefault(partition.removesuffix("*"), set()).add(name)
+        if partition.endswith("*"):
+            nodes.setdefault("", set()).add(name)
+    return nodes
+
+
 def seconds_of(limit: str) -> float:
     """Return the seconds of a time limit: 90 (minutes), 90:00, 1:30:00, 2-12, 2-12:00 or infinite."""
     days, _, clock = limit.rpartition("-")

@@ -61,6 +61,13 @@ LINGER = 600.0
 # The range of the ports: below the ephemeral ports of Linux.
 RANGE = (20000, 29999)
 _DEADLINE = 60.0
+# Variables that Slurm sets for the batch step only, or for the GPUs of its component.
+_OF_BATCH_STEP = frozenset(
+    {
+        *("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"),
+        *("HOSTNAME", "ENVIRONMENT"),
+    }
+)
 _WHY = {
     signal.SIGTERM: "it was cancelled or preempted, or reached its time limit",
     signal.SIGUSR1: "its experiment was deleted, or the last `up` needed another allocation",
@@ -745,9 +752,11 @@ def main() -> None:
     names = [name for component in components for name in component]
     job = int(os.environ["SLURM_JOB_ID"])
     is_requeued = "SLURM_RESTART_COUNT" in os.environ
-    # With the SLURM_* variables of the batch step, srun would give each step that layout.
+    # With the SLURM_* variables of the batch step, srun would give each step that layout. Those of its node
+    # and its GPUs would reach steps on other nodes.
     for name in [*os.environ]:
-        if name.startswith("SLURM_") and name not in ("SLURM_CONF", "SLURM_JOB_ID"):
+        is_layout = name.startswith("SLURM_") and name not in ("SLURM_CONF", "SLURM_JOB_ID")
+        if is_layout or name in _OF_BATCH_STEP:
             del os.environ[name]
     records = folder.records()
     if not is_again:

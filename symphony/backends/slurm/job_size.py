@@ -162,6 +162,11 @@ def partition_of(options: Sequence[str]) -> str:
     return _value(options[:1], "partition")
 
 
+def nodes_of(options: Sequence[str]) -> int:
+    """Return the number of nodes that a component asks for."""
+    return int(_value(options, "nodes") or 1)
+
+
 def time_of(options: Sequence[str]) -> str:
     """Return the time limit that a component asks for; empty for the default of its partition."""
     return _value(options, "time")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 
 from symphony.backends import launching, local_commands
 from symphony.backends.expand import Context
@@ -103,6 +104,8 @@ def _check_job(
         limits = commands.time_limits(settings.slurm_conf or "")
         if unknown := [*_unknown_partitions(spec, [name for name in limits if name])]:
             return tuple(unknown), ()
+        if too_many := _missing_nodes(options, settings):
+            return (Problem(too_many, "set symphony:nodes to fewer nodes", (spec.where,)),), ()
         start = commands.expected_start(settings.slurm_conf or "", options)
     except commands.NoAnswer as error:
         return (Problem(error.what, error.remedy, (spec.where,)),), ()
@@ -118,6 +121,29 @@ def _check_job(
     sizes = [f"component {n} asks for {job_size.in_words(part)}" for n, part in enumerate(components)]
     lines = [f"The job has {len(components)} components{expected}", *sizes]
     return (), (*(Problem(line, "") for line in lines), *over)
+
+
+def _missing_nodes(options: Sequence[str], settings: Settings) -> str:
+    """Return which components need more nodes than their partitions have; Slurm would queue them for ever.
+
+    `sbatch --test-only` looks at each component alone.
+    """
+    components = job_size.components(options)
+    if len(components) == 1:
+        return ""
+    nodes = commands.nodes_by_partition(settings.slurm_conf or "")
+    for count in range(2, len(components) + 1):
+        for some in combinations(components, count):
+            partitions = [job_size.partition_of(part) for part in some]
+            names = {name for text in partitions for name in text.split(",")}
+            available = set[str]().union(*(nodes.get(name, set()) for name in names))
+            if (asked := sum(map(job_size.nodes_of, some))) > len(available):
+                where = " and ".join(name or "the default" for name in partitions)
+                return (
+                    f"the job asks for {asked} nodes in the partitions {where}, which have {len(available)}"
+                    " together; the components of a job share no node"
+                )
+    return ""
 
 
 def _over_limits(components: Iterable[Sequence[str]], limits: Mapping[str, str]) -> Iterator[Problem]:

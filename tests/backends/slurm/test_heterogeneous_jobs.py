@@ -17,10 +17,12 @@ PROGRAM = """
 from symphony import Place
 with Experiment() as e:
     show = "echo gpus $CUDA_VISIBLE_DEVICES; exec python3 -m http.server $SYMPH_WEB_PORT"
+    # The variables of the batch step on the first node must not reach another node.
+    hide = "echo other ${CUDA_VISIBLE_DEVICES-none} ${ENVIRONMENT-none};"
     e.new_process("learner", show, binds=["web"], place=Place(gpu=1, partition="LEARNER"))
     actor = "echo $SYMPH_WEB_ADDR; exec sleep SECONDS"
     e.new_process("one", actor, connects=["web"], place=Place(partition="cpu"))
-    e.new_process("two", "exec sleep 1000", connects=["web"], place=Place(partition="TWO"))
+    e.new_process("two", hide + "exec sleep 1000", connects=["web"], place=Place(partition="TWO"))
 """
 
 
@@ -61,6 +63,7 @@ def test_processes_run_in_the_component_of_their_partition_and_edits_restart_the
     address = f"{web['host']}:{web['port']}"
     assert lab.sandbox.symphony("logs", "rl", "one").out.strip() == address
     assert "gpus 0" in lab.sandbox.symphony("logs", "rl", "learner").out.splitlines()
+    assert lab.sandbox.symphony("logs", "rl", "two").out.strip() == "other none none"
     call = f"import os, urllib.request as u; print(os.environ['SLURMD_NODENAME'], u.urlopen('http://{address}').status)"
     for path in ("one", "learner"):
         out = lab.sandbox.symphony("exec", "rl", path, "--", "python3", "-c", call).out
@@ -95,6 +98,17 @@ def test_another_component_needs_a_new_allocation_and_one_partition_an_ordinary_
     (job,) = lab.jobs()
     assert job.isdecimal()
     assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
+
+
+def test_components_that_need_more_nodes_than_their_partitions_have_are_a_problem(lab: Lab) -> None:
+    """Slurm looks at each component alone, and would keep the job in its queue for ever."""
+    text = 'e.new_process("PATH", "sleep 1000", place=Place(partition="main"))'
+    others = "\n    ".join(text.replace("PATH", f"p{number}") for number in range(4))
+    lab.sandbox.config("rl", nodes="4")
+    lab.sandbox.write(f"{program()}    {others}")
+    ran = lab.sandbox.symphony("plan", "rl", code=2)
+    assert "the job asks for 5 nodes" in ran.err
+    assert "which have 4" in ran.err
 
 
 def test_unknown_partitions_and_split_groups_are_problems_at_their_lines(lab: Lab) -> None:
