@@ -17,6 +17,7 @@ from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 from symphony_slurm import commands
 from symphony_slurm.folder import Folder
+from symphony_slurm.observe import why_ended
 
 # srun's line about a task that did not exit with 0, which is not output of the command.
 _OF_SRUN = re.compile(
@@ -57,6 +58,10 @@ def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams,
     if record is None or experiment is None or not record.node:
         remedy = f"`symphony why {paths.stack_of(recorded.owner)} {path}` shows what it waits for"
         raise SymphonyError(f"{path} has not started yet, so it has no node", remedy=remedy)
+    job = commands.jobs(experiment.configuration).get(record.job)
+    if job is None or job.has_ended:
+        remedy = f"`symphony up {paths.stack_of(recorded.owner)}` submits another job"
+        raise SymphonyError(f"{path} does not run: {why_ended(folder, job)}", remedy=remedy)
     srun = ["srun", f"--jobid={record.job}", "--overlap", "-N1", "-n1", "--mem=0", "--gres=none", "--quiet"]
     if (component := experiment.component(path)) is not None:
         srun.append(f"--het-group={component}")
