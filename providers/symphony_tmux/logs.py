@@ -32,6 +32,7 @@ RESOLUTION = 0.25
 BLOCK = 1 << 16
 PIECE = 1 << 18
 _READ_AT_FIRST = 1 << 20
+_LONGEST_LINE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def new_events(log: Path | str) -> Iterator[list[Mark]]:
             if not data:
                 break
             # A line that a full disk truncated does not continue in the next file.
-            lines, _, rest = ((rest if position.inode == inode else b"") + data).rpartition(b"\n")
+            lines, rest = _split((rest if position.inode == inode else b"") + data)
             result += _events(lines)
         yield result
 
@@ -305,8 +306,17 @@ def _lines(index: _Stretch) -> Iterator[bytes]:
     """Yield complete lines of an index, many at a time."""
     rest = b""
     for start in range(index.start, index.end, PIECE):
-        lines, _, rest = (rest + index.piece(start)).rpartition(b"\n")
+        lines, rest = _split(rest + index.piece(start))
         yield lines
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    """Return the complete lines of an index, and the incomplete last one.
+
+    A longer line than any of symphony is dropped: a process can write to its index.
+    """
+    lines, _, rest = data.rpartition(b"\n")
+    return lines, rest if len(rest) <= _LONGEST_LINE else b""
 
 
 def _events(lines: bytes) -> Iterator[Mark]:

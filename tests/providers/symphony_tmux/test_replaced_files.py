@@ -39,12 +39,18 @@ def _folder(place: Path) -> None:
     (place / "inner").chmod(0)
 
 
+def _huge(place: Path) -> None:
+    place.touch()
+    os.truncate(place, 300 << 20)
+
+
 PLANTS: dict[str, Callable[[Path], object]] = {
     "pipe": os.mkfifo,
     "folder": _folder,
     "dangling link": lambda place: place.symlink_to("/nowhere/at/all"),
     "link": lambda place: place.symlink_to("/dev/zero"),
     "closed": _without_permissions,
+    "huge": _huge,
     "noise": lambda place: place.write_bytes(b"\xff\0{[" * 100),
     "deep": lambda place: place.write_bytes(b'{"x": ' + b"[" * 30_000),
 }
@@ -60,7 +66,9 @@ def _plant(kind: str, place: Path) -> None:
     raise AssertionError(f"{place} cannot be replaced")
 
 
-@pytest.mark.parametrize("kind", PLANTS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.thorough] * (kind == "huge")) for kind in PLANTS]
+)
 def test_status_update_and_delete_work_after_a_process_replaced_its_files(rig: Any, kind: str) -> None:
     session = rig.session("a", "b")
     key = rig.home / "key"
