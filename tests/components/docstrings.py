@@ -98,17 +98,23 @@ def example(thing: Callable[..., Any]) -> str | None:
     return None
 
 
-def program() -> str:
-    """Return all examples as one program, for a type checker."""
-    lines: dict[str, None] = {}
+def examples() -> Iterator[str]:
+    """Yield every example once; a call of a method is that of an object."""
+    seen: set[str] = set()
     for owner, thing in public_api():
         code = example(thing)
         # The example of SymphonyParser declares a class without annotations.
         if code is None or not needs_example(thing) or thing is symphony.SymphonyParser:
             continue
         receiver = f"{owner.__name__.lower()}." if owner and code.startswith(f"{thing.__name__}(") else ""
-        lines[textwrap.indent(receiver + code, "    ")] = None
-    return "\n".join([_HEADER, *lines])
+        if receiver + code not in seen:
+            seen.add(receiver + code)
+            yield receiver + code
+
+
+def program() -> str:
+    """Return all examples as one program, for a type checker."""
+    return "\n".join([_HEADER, *(textwrap.indent(code, "    ") for code in examples())])
 
 
 def _is_program(code: str) -> bool:

@@ -171,6 +171,27 @@ def test_type_checkers_find_each_mistake_and_nothing_else(
     assert {lines[number] for number in result - wrong} == set(), "found where nothing is wrong"
 
 
+# The receivers of examples that need Docker, a cluster, or an experiment that runs; others test what they do.
+NEED_MORE = re.compile(
+    "[Cc]luster|[Bb]uilder|ispatcher|session|planned|self|MyParser|symphony.tmux|get_process|run_program"
+    "|clean_images|with Experiment|subprocess"
+)
+
+
+def test_examples_of_docstrings_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("symphony.yaml").write_text("username: ada\n")
+    every = [code for code in docstrings.examples() if not NEED_MORE.search(code)]
+    assert len(every) > 40
+    for code in every:
+        experiment = Experiment("rl")
+        prepare, process, learner = map(experiment.new_process, ("prepare", "process", "old-learner"))
+        group = experiment.new_process_group("other-agents")
+        objects = {"experiment": experiment, "process": process, "group": group, "processgroup": group}
+        objects |= {"train": process, "prepare": prepare, "learner": learner, "book": symphony.AddressBook()}
+        exec(code, {name: getattr(symphony, name) for name in dir(symphony)} | objects)
+
+
 def test_docstrings_explain_each_parameter_and_have_an_example() -> None:
     every = list(docstrings.public_api())
     assert len(every) > 150
