@@ -116,7 +116,7 @@ def test_unknown_partitions_and_split_groups_are_problems_at_their_lines(lab: La
     ran = lab.sandbox.symphony("plan", "rl", code=2)
     (line,) = (line for line in (ran.out + ran.err).splitlines() if '"gpus"' in line)
     assert "two is placed in" in line
-    assert "line 9" in line
+    assert "line 11" in line
     assert 'did you mean "gpu"' in line
     lab.sandbox.write(
         """
