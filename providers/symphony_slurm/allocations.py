@@ -183,7 +183,7 @@ def _submit(folder: Folder, experiment: Experiment) -> int:
     options[first:first] = [
         f"--job-name={experiment.name}",
         f"--comment={experiment.owner}",
-        f"--output={folder.place}/supervisor.log",
+        f"--output={folder.batch_log}",
         "--open-mode=append",
         "--input=/dev/null",
         f"--chdir={folder.place}",

@@ -225,6 +225,11 @@ class Folder:
     def remove(self) -> None:
         files.remove(self.place)
 
+    @property
+    def batch_log(self) -> Path:
+        """The output of the batch script, to which Slurm adds its own lines."""
+        return self.place / "supervisor.log"
+
     # what `up` writes
 
     def experiment(self) -> Experiment | None:
@@ -344,6 +349,10 @@ class Folder:
 
     def ended(self) -> Ended | None:
         return experiment_folder.read(self.place / "ended.json", Ended)
+
+    def forget_end(self) -> None:
+        """Remove the reason why an earlier run of the job ended."""
+        (self.place / "ended.json").unlink(missing_ok=True)
 
     def note_end(self, ended: Ended) -> None:
         files.replace(self.place / "ended.json", msgspec.json.encode(ended))

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from math import ceil
 from pathlib import Path
 from types import FrameType
@@ -71,6 +72,16 @@ _OF_BATCH_STEP = frozenset(
 _WHY = {
     signal.SIGTERM: "it was cancelled or preempted, or reached its time limit",
     signal.SIGUSR1: "its experiment was deleted, or the last `up` needed another allocation",
+}
+# slurmstepd's line about the end of a job, with its cause, and how old that of this end may be.
+_CANCELLED = re.compile(r"\*\*\* JOB (\d+) ON \S+ CANCELLED AT (\S+)(?: DUE TO ([A-Z ]+?))?(?:,.*)? \*\*\*")
+_LAST_RUN = timedelta(minutes=5)
+_CAUSES = {
+    "": "it was cancelled",
+    "JOB REQUEUE": "it was requeued",
+    "NODE FAILURE": "one of its nodes failed",
+    "PREEMPTION": "it was preempted",
+    "TIME LIMIT": "it reached its time limit",
 }
 # The words of slurmstepd and srun about a step that used too much memory.
 _MEMORY = re.compile(r"oom.kill|out of memory|exceeded.*memory limit", re.IGNORECASE)
@@ -212,7 +223,8 @@ class Slurm(logs.Outputs):
             if self._why == over:
                 self._remove_secrets()
             if self._why == _WHY[signal.SIGTERM]:
-                self._note_end(_slurm_reason(commands.jobs(self._experiment.configuration).get(self._job)))
+                job = commands.jobs(self._experiment.configuration).get(self._job)
+                self._note_end(_slurm_reason(_last_lines(self._folder.batch_log), self._job, job))
 
     def _note_usage(self) -> None:
         """Write what the steps use, if that is due, and ask them for the next report."""
@@ -704,10 +716,23 @@ def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
     return result
 
 
-def _slurm_reason(job: commands.Job | None) -> str:
-    """Return why Slurm ends the job, which Slurm shows as running only at its time limit."""
+def _slurm_reason(output: str, number: int, job: commands.Job | None) -> str:
+    """Return why Slurm ends the job, as its last line in the output of the batch script says.
+
+    Without such a line: Slurm shows the job as running only at its time limit.
+    """
+    now = datetime.now()
+    for match in reversed([*_CANCELLED.finditer(output)]):
+        with suppress(ValueError):
+            # A line of an earlier run of the job says nothing about this end.
+            if match[1] == str(number) and abs(now - datetime.fromisoformat(match[2])) < _LAST_RUN:
+                return _CAUSES.get(match[3] or "", f"Slurm ended it: {match[3]}")
     is_running = job is not None and job.state == "RUNNING"
     return "it reached its time limit" if is_running else "it was cancelled or preempted"
+
+
+def _last_lines(log: Path) -> str:
+    return logs.last(log, 20).decode(errors="replace")
 
 
 def _is_srun(process: psutil.Process | None) -> bool:
@@ -761,6 +786,7 @@ def main() -> None:
     records = folder.records()
     if not is_again:
         _forget_runs(folder, records, is_requeued=is_requeued)
+        folder.forget_end()
         folder.starting.unlink(missing_ok=True)
     placed = {path: record.node for path, record in records.items() if is_again and record.node in names}
     supervisor = Slurm(folder, job, Nodes(components, commands.addresses(configuration, names), placed))

@@ -11,7 +11,7 @@ from symphony.cli import arguments, screen
 from symphony.engine.state.file_store import StackName
 from symphony.operations import runs, stacks
 
-HEAD = ("run", "started", "by", "git", "changed", "ended", "missing")
+HEAD = ("run", "started", "by", "git", "changed", "ended", "not recorded")
 # The maximum length of a reason in a row with several.
 _LONGEST = 60
 

@@ -20,6 +20,7 @@ def main() -> int:
             build.programs(say)
         elif arguments.verb == "up":
             state = cluster.up(layout, kwok_nodes=arguments.kwok, say=say)
+            # Tests take down only a cluster that they brought up.
             layout.for_tests.unlink(missing_ok=True)
             sys.stdout.write(state.as_json() + "\n")
         elif arguments.verb == "down":

@@ -48,6 +48,7 @@ def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any
 def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
     """Create or adopt the session; end processes of an interrupted run that are not declared."""
     spec = inputs.session_inputs(props)
+    # Held until this process ends.
     experiment_folder.lock(spec.server, spec.name)
     return f"{spec.server}/{spec.name}", _create(spec, time.time(), snapshot)
 

@@ -43,6 +43,7 @@ def test_slurm_requeues_a_job_whose_node_failed(lab: Lab) -> None:
     try:
         lab.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
         assert "in the queue" in lab.becomes("b", "waiting")["why"]
+        assert "one of its nodes failed" in lab.sandbox.symphony("why", "rl", "b").out
     finally:
         # The node may have recovered by itself.
         lab.ask("sh", "-c", f"scontrol update nodename={node} state=resume || true")
@@ -56,7 +57,7 @@ def test_a_preempted_job_restarts_its_processes(lab: Lab) -> None:
     job = up(lab, partition="spare")
     with lab.foreign_job("--partition=urgent", "--nodes=2", "--exclusive"):
         assert "in the queue again" in lab.becomes("a", "waiting")["why"]
-        assert "it was cancelled or preempted" in lab.sandbox.symphony("why", "rl", "a").out
+        assert "it was preempted" in lab.sandbox.symphony("why", "rl", "a").out
     await_requeued(lab, job)
 
 

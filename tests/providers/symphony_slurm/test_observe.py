@@ -76,6 +76,6 @@ def test_why_is_an_error_if_slurm_does_not_answer(
         observe.why(recorded, "a", "rl")
 
 
-def test_why_gives_a_reason_for_a_process_that_has_just_started_again(recorded: Recorded) -> None:
+def test_why_gives_a_reason_for_a_running_process_that_is_not_ready_without_one(recorded: Recorded) -> None:
     (link,) = (link for link in observe.why(recorded, "a", "rl") if link.step == "ready")
     assert link.what == "no: it has just started"

@@ -31,7 +31,9 @@ def pod_with_sidecar(
 
 def links(thing: Body, events: Sequence[Body] = ()) -> list[Link]:
     recorded = {"container_name": "a", "image": "rl:9"}
-    facts = why.Facts("a", recorded, thing, events, [], lambda *_: (), lambda: "")
+    facts = why.Facts(
+        "a", recorded, thing, events, services=[], last_lines=lambda *_: (), schedulable=lambda: ""
+    )
     return list(why.chain(facts, "rl"))
 
 

@@ -46,7 +46,8 @@ def supervise(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]
     def begin(lines: str, *options: str, policy: str = "Never", grace: str = "1") -> subprocess.Popen[bytes]:
         (tmp_path / "launch.sh").write_text(lines)
         os.mkfifo(tmp_path / "pipe")
-        words = [str(tmp_path), "1", "/bin/sh", "4096", policy, grace, os.uname().machine]
+        attempt, log_cap = "1", "4096"
+        words = [str(tmp_path), attempt, "/bin/sh", log_cap, policy, grace, os.uname().machine]
         command = [start.perl(), *options, str(start.SUPERVISOR), *words]
         started.append(subprocess.Popen(command, start_new_session=True))
         return started[-1]
@@ -448,7 +449,8 @@ def test_a_supervisor_does_not_signal_a_reused_pid_of_its_recorder(tmp_path: Pat
         f"touch {tmp_path}/started; until [ -e {tmp_path}/go ]; do sleep 0.05; done\n"
     )
     os.mkfifo(tmp_path / "pipe")
-    words = [str(tmp_path), "1", "/bin/sh", "4096", "Never", "1", os.uname().machine]
+    attempt, log_cap, grace = "1", "4096", "1"
+    words = [str(tmp_path), attempt, "/bin/sh", log_cap, "Never", grace, os.uname().machine]
     supervisor = [start.perl(), str(start.SUPERVISOR), *words]
     command = [
         "unshare",
