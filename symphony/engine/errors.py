@@ -120,10 +120,12 @@ def _is_program_gone(texts: list[str]) -> bool:
 
 
 def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
-    """Return the error for the text that `pulumi` printed before the engine began to work."""
+    """Return the error for the text that `pulumi` printed, such as before the engine began to work."""
     plain = re.sub(r"^(error: )+", "", text.strip())
     if known := _known(plain, stack, project):
         return known
+    if trace := find_traceback(plain):
+        return _provider_error(trace, stack)
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     what = lines[0].rstrip(".") if lines else "the Pulumi engine failed without a message"
     return SymphonyError(what, where=stack)

@@ -16,9 +16,13 @@ from symphony_slurm import commands
 def findings() -> list[Finding]:
     """Return the prerequisites, which only experiments on Slurm need."""
     found = [_program(name) for name in ("sbatch", "squeue")]
-    if all(finding.there for finding in found):
-        found += [_munge(), _shared_folder()]
-    return found
+    if not all(finding.there for finding in found):
+        return found
+    try:
+        configuration = commands.call("", ["scontrol", "show", "config"])
+    except SymphonyError as error:
+        return [*found, Finding("slurmctld (optional)", False, get=error.what, needed=False)]
+    return [*found, _munge(configuration), _shared_folder()]
 
 
 def _program(name: str) -> Finding:
@@ -30,21 +34,14 @@ def _program(name: str) -> Finding:
     return Finding(f"{name} (optional)", bool(place), version, place, remedy, needed=False)
 
 
-def _munge() -> Finding:
+def _munge(configuration: str) -> Finding:
     place = shutil.which("munge") or ""
-    answers = bool(place) and _first_line([place, *_socket(), "-n"]).startswith("MUNGE")
+    # Empty if munge has its usual socket.
+    named = re.search(r"^AuthInfo\s*=.*socket=([^,\s]+)", configuration, re.MULTILINE)
+    options = [f"--socket={named[1]}"] if named else []
+    answers = bool(place) and _first_line([place, *options, "-n"]).startswith("MUNGE")
     remedy = "ask the administrators of the cluster to set up munge, which authenticates you to Slurm"
     return Finding("munge (optional)", answers, place=place, get=remedy, needed=False)
-
-
-def _socket() -> list[str]:
-    """Return the option of munge for the socket of this Slurm; empty if it is the usual one."""
-    try:
-        text = commands.call("", ["scontrol", "show", "config"])
-    except SymphonyError:
-        return []
-    named = re.search(r"^AuthInfo\s*=.*socket=([^,\s]+)", text, re.MULTILINE)
-    return [f"--socket={named[1]}"] if named else []
 
 
 def _shared_folder() -> Finding:

@@ -140,7 +140,9 @@ def test_a_foreign_job_with_the_same_name_is_left_untouched(lab: Lab) -> None:
         assert lab.ask("squeue", "-h", "-j", stranger, "-o", "%T").strip() in ("RUNNING", "PENDING")
 
 
-def test_an_unreachable_slurm_controller_is_a_one_line_error(lab: Lab) -> None:
+def test_an_unreachable_slurm_controller_is_a_one_line_error(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     up(lab)
     text = lab.slurm.configuration.read_text()
     elsewhere = lab.sandbox.home / "slurm.conf"
@@ -150,9 +152,13 @@ def test_an_unreachable_slurm_controller_is_a_one_line_error(lab: Lab) -> None:
     before = file.read_text()
     file.write_text(before.replace(str(lab.slurm.configuration), str(elsewhere)))
     try:
-        for words in (("process", "rl"), ("why", "rl", "client"), ("delete", "rl", "-y")):
+        for words in (("process", "rl"), ("why", "rl", "client"), ("drift", "rl"), ("delete", "rl", "-y")):
             ran = lab.sandbox.symphony(*words, code=1)
             assert "Slurm does not answer" in ran.err
+            assert "Traceback" not in ran.err
+        monkeypatch.setitem(lab.sandbox.environment, "SLURM_CONF", str(elsewhere))
+        rows = lab.sandbox.symphony("doctor").out.splitlines()
+        assert ["Slurm does not answer" in row for row in rows if row.startswith("slurmctld")] == [True]
     finally:
         file.write_text(before)
 
