@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +15,9 @@ from symphony_tmux.processes.observe import signal_name
 
 State = Literal["running", "completed", "failed", "lost", "waiting", "blocked", "stopped"]
 IN_QUEUE = "in the queue"
+NO_ROOM = "no space left in the shared folder"
+# Bytes that the files of a start take at most.
+_ROOM = 1 << 17
 # Reason of squeue -> its explanation.
 _REASONS = {
     "Priority": "other jobs have a higher priority",
@@ -99,7 +103,8 @@ def condition(folder: Folder, path: str, attempt: int, job: Job | None) -> Condi
         return Condition("waiting", in_queue(job, last_end(folder, job)), record)
     is_current = record is not None and record.attempt >= attempt and record.job == job.number
     if record is None or not is_current or folder.starting.exists():
-        return Condition("waiting", "its allocation has begun", None)
+        is_full = shutil.disk_usage(folder.place).free < _ROOM
+        return Condition("waiting", NO_ROOM if is_full else "its allocation has begun", None)
     if record.hold is not None and not record.hold.is_over:
         return Condition(record.hold.state, record.hold.why, record)
     if record.state == "starting" or record.hold is not None:

@@ -23,7 +23,16 @@ from symphony.errors import SymphonyError
 from symphony_slurm import inputs
 from symphony_slurm.commands import Job
 from symphony_slurm.folder import Folder, Record, folder_of
-from symphony_slurm.observe import IN_QUEUE, Condition, Queue, condition, end_reason, in_queue, last_end
+from symphony_slurm.observe import (
+    IN_QUEUE,
+    NO_ROOM,
+    Condition,
+    Queue,
+    condition,
+    end_reason,
+    in_queue,
+    last_end,
+)
 
 ALLOCATION_TYPE = "pulumi-python:dynamic/symphony_slurm:Allocation"
 STEP_TYPE = "pulumi-python:dynamic/symphony_slurm:Step"
@@ -76,7 +85,7 @@ def watch(
     """Yield the statuses at once and after every change, until waiting longer would not help."""
 
     def queues(now: Sequence[ProcessStatus]) -> bool:
-        return any(status.why.startswith(IN_QUEUE) for status in now)
+        return any(status.why.startswith((IN_QUEUE, NO_ROOM)) for status in now)
 
     def starts(now: Sequence[ProcessStatus]) -> bool:
         return not queues(now) and any(s.state == "waiting" and not s.waits_for for s in now)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +26,16 @@ def test_a_process_of_a_requeued_job_waits_until_its_supervisor_has_begun(tmp_pa
     assert condition(folder, "a", 1, job).state == "waiting"
     folder.starting.unlink()
     assert condition(folder, "a", 1, job).state == "running"
+
+
+def test_a_process_whose_start_cannot_be_recorded_waits_for_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(tmp_path)
+    folder.process("a").mkdir(parents=True)
+    folder.note(Record(path="a", attempt=1, job=7, state="running"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=4096))
+    assert "no space left" in condition(folder, "a", 2, Job(7, "RUNNING")).reason
 
 
 @pytest.fixture
