@@ -354,12 +354,18 @@ def _with_attempts(
 
 
 def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
-    """Return the processes whose pods were never created; the cluster is asked only if there are any."""
+    """Return the processes that the state does not have; the cluster is asked only if there are any."""
     if not recorded.not_created:
         return []
     rules = reasons.admission_rules(client, recorded.physical_name)
     why = f"not created: {'; '.join(rules) or reasons.UNKNOWN}"
-    return [ProcessStatus(path, "lost", ready=False, why=why) for path in recorded.not_created]
+    unrecorded = reasons.with_pods(client, recorded.physical_name)
+    return [
+        replace(pod_status.status(path, *unrecorded[path]), why=reasons.UNRECORDED)
+        if path in unrecorded
+        else ProcessStatus(path, "lost", ready=False, why=why)
+        for path in recorded.not_created
+    ]
 
 
 def _pending_balancers(client: Client, recorded: Recorded) -> Collection[str]:

@@ -15,6 +15,7 @@ from symphony.backends.observe import State
 LOAD_BALANCER = "LoadBalancer"
 PENDING = "its LoadBalancer has no address yet"
 UNKNOWN = "the last `up` stopped before creating it, or the cluster refused it"
+UNRECORDED = "the connection broke off before the last `up` recorded it; the next one does"
 _BOUNDS = {"max": "at most", "min": "at least", "maxLimitRequestRatio": "a limit/request ratio of at most"}
 _PAGE = 500
 # The beginning of the message about a refused pod of a Job; the pod's name in it changes with each try.
@@ -115,6 +116,13 @@ def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
         else _reason_of(event)
         for event in events
     }
+
+
+def with_pods(client: Client, namespace: str) -> dict[str, tuple[str, Values]]:
+    """Return path -> container and pod, for each process that has a pod, also one that no state records."""
+    pods = labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))
+    places = (place for name, pod in pods.items() for place in supervisor.places_of(name, pod))
+    return {place["path"]: (place["container"], pods[place["pod"]]) for place in places}
 
 
 def admission_rules(client: Client, namespace: str) -> list[str]:

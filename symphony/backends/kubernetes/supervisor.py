@@ -531,7 +531,7 @@ def end_facts(
     is_changing = any(pod["metadata"].get("deletionTimestamp") for pod in pods.values())
     if is_changing or len(pods) < orders["total"]:
         return None
-    every = [place for name, pod in pods.items() for place in _places(name, pod)]
+    every = [place for name, pod in pods.items() for place in places_of(name, pod)]
     places = [place for place in orders["primary"] or every if place["pod"] in pods]
 
     def has_failed(place: Mapping[str, str]) -> bool:
@@ -556,7 +556,7 @@ def end_facts(
     return facts, failed if facts["STATE"] == "failed" else places
 
 
-def _places(name: str, pod: Pod) -> Iterator[dict[str, str]]:
+def places_of(name: str, pod: Pod) -> Iterator[dict[str, str]]:
     """Yield the processes of a pod, as in the orders."""
     group, processes = note(pod, GROUP), note(pod, PROCESSES).split(",")
     for container in pod["spec"]["containers"]:

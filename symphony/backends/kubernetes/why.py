@@ -123,7 +123,7 @@ def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list
     facts = recorded.processes.get(path)
     try:
         if facts is None:
-            return [_not_created(client, recorded.physical_name, name)]
+            return [_not_created(client, recorded.physical_name, path, name)]
         return list(chain(_read(client, recorded.physical_name, path, facts), name))
     except SymphonyError as error:
         planned = [Link("planned", _planned(facts))] if facts is not None else []
@@ -186,8 +186,12 @@ def _schedulable(client: Client, pod: Values) -> str:
     return nodes.remedy_of(pod, bodies, pods)
 
 
-def _not_created(client: Client, namespace: str, name: str) -> Link:
+def _not_created(client: Client, namespace: str, path: str, name: str) -> Link:
     """Return the step of a process that is declared but not in the state."""
+    if path in reasons.with_pods(client, namespace):
+        return Link(
+            "created", f"yes, but {reasons.UNRECORDED}", broken=True, remedy=f"Run `symphony up {name}`"
+        )
     rules = reasons.admission_rules(client, namespace)
     remedy = f"`symphony up {name}` tries again and shows the reason"
     if rules:

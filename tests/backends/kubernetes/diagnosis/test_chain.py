@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import observe, pod_status, supervisor, why
+from symphony.backends.kubernetes import observe, pod_status, reasons, supervisor, why
+from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.observe import Link, Recorded
 from tests.backends.kubernetes.scripted_api import Answer, Asked, client_to, serving
 from tests.backends.kubernetes.status.test_pod_status import RUNS, ended, pod, waits
@@ -91,6 +92,20 @@ def test_status_of_a_pod_never_created_names_every_rule_that_may_refuse_it() -> 
         (statuses,) = observe.statuses([Recorded("o", "rl", {}, connection=connection, not_created=("b",))])
         assert not isinstance(statuses, Exception)
         assert statuses[0].why.startswith("not created: quota few: pods 1 of 1 used")
+
+
+def test_a_pod_that_no_state_records_is_shown_as_it_runs() -> None:
+    """The connection to the cluster broke off while `up` made it."""
+    unrecorded = pod(RUNS)
+    unrecorded["metadata"] = {"name": "a", "labels": {labels.POD: "a"}, "annotations": {}}
+    unrecorded["spec"]["containers"][0]["name"] = "a"
+    with serving(lambda asked: (200, {"items": [unrecorded] if "/pods" in asked.path else []})) as api:
+        recorded = Recorded("o", "rl", {}, connection={"kubeconfig": api.kubeconfig()}, not_created=("a",))
+        (statuses,) = observe.statuses([recorded])
+        assert not isinstance(statuses, Exception)
+        assert (statuses[0].state, statuses[0].why) == ("running", reasons.UNRECORDED)
+        (link,) = why.read_chain(api.client(), recorded, "a", "rl")
+        assert reasons.UNRECORDED in link.what
 
 
 def test_a_completed_job_whose_pod_is_gone_is_not_a_broken_link() -> None:
