@@ -17,7 +17,7 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.events import Diagnostic, Failed, Finished, Note, Outcome, Started
 from symphony.engine.run.run import Run
 from symphony.errors import SymphonyError, UserError
-from symphony.operations import cluster, process, runs, selected_stack, stacks
+from symphony.operations import cluster, process, runs, selected_stack, sources, stacks
 from symphony.operations.plan import (
     IMAGE,
     Planned,
@@ -278,7 +278,25 @@ def _up(
             # A killed run leaves pending operations: it may have started processes that no state records.
             observer.stop_removed(recorded.stack.owner, paths)
         observer.order_windows(recorded.stack.owner, paths)
-    yield from _watch_start(selected, run.outcome.seconds)
+    for event in _watch_start(selected, run.outcome.seconds):
+        if isinstance(event, Ended):
+            yield from map(Remark, _changed_code(selected, planned, done))
+        yield event
+
+
+def _changed_code(selected: SelectedStack, planned: Planned, started: Collection[str]) -> Iterator[str]:
+    """Yield a remark if code changed while processes started, which may have read either version."""
+    processes = [p for p in planned.plan["processes"] if p["code"] and p["path"] in started]
+    # With images, the code of a process is that of its image.
+    if not processes or "image" in registry.get(planned.backend).settings:
+        return
+    before = sources.of(selected.workspace, planned)
+    now = before.now().state
+    code = before.state.keys() - {*before.program}
+    if changed := sorted(file for file in code if now.get(file) != before.state[file]):
+        names = listed([process["path"] for process in processes], 3)
+        again = f"`symphony up {selected.name.stack}` starts them again"
+        yield f"{listed(changed, 3)} changed while {names} started, with the old or the new version: {again}"
 
 
 def _begin_record(recording: runs.Recording, planned: Planned, program: ReportedDeclaration) -> Iterator[str]:

@@ -129,3 +129,12 @@ def test_a_waiting_process_refuses_to_start_with_code_edited_meanwhile(sandbox: 
     assert sandbox.symphony("logs", "rl", "late").out == ""
     sandbox.symphony("up", "rl", "-y")
     wait_for(lambda: "second" in sandbox.symphony("logs", "rl", "late").out, 20, "it runs")
+
+
+@pytest.mark.thorough
+def test_up_says_if_code_changed_while_its_process_started(sandbox: Sandbox) -> None:
+    (sandbox.folder / "train.sh").write_text("echo '# edited' >>train.sh; sleep 3600")
+    sandbox.write('with Experiment() as e: e.new_process("a", command=["sh", "train.sh"], code=["train.sh"])')
+    said = sandbox.symphony("up", "rl", "-y").out
+    assert "train.sh changed while a started" in said
+    assert "a        restart  code: train.sh" in sandbox.symphony("plan", "rl").out
