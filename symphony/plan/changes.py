@@ -240,7 +240,9 @@ def _variable(setting: str, name: str, before: Any, after: Any) -> str:
         return f"{setting} {_text(name)}: changed"
     if isinstance(before or after, (Mapping, list)):
         return f"{setting}: {_text(name)}"
-    return f"{setting} {_text(name)}: {_text(before)} -> {_text(after)}"
+    # A variable may be set, and empty.
+    old, new = ('""' if value == "" else _text(value) for value in (before, after))
+    return f"{setting} {_text(name)}: {old} -> {new}"
 
 
 def _lists(before: list[Any], after: list[Any]) -> str:

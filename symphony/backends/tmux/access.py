@@ -78,7 +78,7 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
         return ServiceRoute(
             address, warning=f"port {port} of {service} is in use by another program ({stranger})"
         )
-    warning = "" if listeners.is_listening(port) else f"nothing listens on port {port} of {service} yet"
+    warning = "" if listeners.is_listening(port) else f"nothing listens on port {port} of {service}"
     return ServiceRoute(address, warning=warning)
 
 
