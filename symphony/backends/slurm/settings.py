@@ -15,6 +15,8 @@ from symphony.backends.expand import Context
 from symphony.backends.stack_settings import StackSettings, setting
 from symphony_slurm.folder import Folder, folder_of
 
+# Options that submit several jobs or none, or that wait for the end of the job.
+_UNUSABLE = frozenset({"--array", "--help", "--test-only", "--usage", "--version", "--wait", "--wrap"})
 _Nodes = Annotated[int, Meta(ge=1, le=10000)]
 
 
@@ -53,6 +55,8 @@ class Settings(StackSettings):
                     f"has {option}, which is not an option",
                     "write --NAME or --NAME=VALUE",
                 )
+            elif option.partition("=")[0] in _UNUSABLE:
+                yield "sbatch_options", f"has {option}, which an experiment cannot have", "remove it"
         if self.shared_folder and (why := _unusable(self.shared_folder)):
             remedy = "choose a folder that every node can access and you can write to"
             yield "shared_folder", f"is {self.shared_folder}, but {why}", remedy

@@ -83,6 +83,14 @@ def test_up_refuses_a_job_that_slurm_could_never_start(lab: Lab) -> None:
     assert lab.jobs() == []
 
 
+def test_options_of_sbatch_for_several_jobs_are_refused_at_their_line(lab: Lab) -> None:
+    lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources()"))
+    lab.sandbox.config("rl", sbatchOptions='["--exclusive", "--array=1-3"]')
+    refused = lab.sandbox.symphony("plan", "rl", code=2).err
+    assert "--array=1-3" in refused
+    assert "Pulumi.rl.yaml" in refused
+
+
 def test_plan_names_a_service_without_its_port_and_a_time_that_the_partition_does_not_allow(lab: Lab) -> None:
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1000").replace("RESOURCES", "Resources()"))
     lab.sandbox.config("rl", partition="short", nodes="1", time="9:00:00")
