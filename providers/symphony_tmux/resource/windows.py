@@ -174,7 +174,15 @@ def _with_addresses(props: Props) -> Props:
     services: Mapping[str, str] = props.get("services") or {}
     if not services:
         return props
-    recorded = variables.read_services(props.get("server") or paths.DEFAULT_SERVER, props["session"])
+    server_name, session = props.get("server") or paths.DEFAULT_SERVER, props["session"]
+    file = variables.services_file(server_name, session)
+    # A shell would wait for ever at a pipe in its place.
+    if not file.is_file() or file.is_symlink():
+        what = f"a process of {session} has replaced {file.name}, the file with the addresses"
+        raise SymphonyError(
+            what, where=str(file), remedy=f"Run `symphony up {session}`, which writes it again"
+        )
+    recorded = variables.read_services(server_name, session)
     return {**props, "services": {name: recorded.get(name, value) for name, value in services.items()}}
 
 

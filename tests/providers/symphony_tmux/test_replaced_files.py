@@ -20,8 +20,9 @@ from symphony.backends import local_files as sources
 from symphony.backends.observe import Recorded
 from symphony.backends.tmux import observe as tmux_observe
 from symphony.components import code_inputs, secret_env
+from symphony.errors import SymphonyError
 from symphony.spec.experiment import ExperimentSpec
-from symphony_tmux import experiment_folder, leases, names
+from symphony_tmux import experiment_folder, leases, names, variables
 from symphony_tmux.processes import observe, process_table, record
 from symphony_tmux.processes.snapshot import Snapshot
 from symphony_tmux.resource import sessions, windows
@@ -129,6 +130,13 @@ def test_status_update_and_delete_work_after_a_process_replaced_its_folders(rig:
     _plant(kind, rig.home / "experiments" / "rl")
     sessions.delete(rig.session_outputs, Snapshot())
     assert not rig.living()
+
+
+def test_a_start_refuses_a_pipe_in_place_of_the_addresses(rig: Any) -> None:
+    rig.session("a")
+    _plant("pipe", variables.services_file("default", "rl"))
+    with pytest.raises(SymphonyError, match="the addresses"):
+        rig.start("a", "sleep", "100", services={"SYMPH_WEB_PORT": "7000"})
 
 
 def test_the_supervisor_does_not_block_on_planted_pipes(rig: Any) -> None:
