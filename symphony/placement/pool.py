@@ -202,14 +202,13 @@ def faults(pools: Sequence[Pool], location: str = "") -> Iterator[tuple[str, str
 
 
 def unknown_machines(pools: Sequence[Pool]) -> Iterator[str]:
-    """Yield a warning for each pool whose machine type the table, which may be outdated, lacks."""
+    """Yield a warning for each pool without sizes whose machine type the table, which ages, lacks."""
     for pool in pools:
-        if pool.machine_type and machines.find(pool.machine_type) is None:
+        if pool.machine_type and not pool.cpu and machines.find(pool.machine_type) is None:
             similar = difflib.get_close_matches(pool.machine_type, machines.known(), n=1)
             suggestion = f" Did you mean {similar[0]}?" if similar else ""
-            sizes = "" if pool.cpu else " Set cpus=, memory_gb= and gpus=, or no process is placed on it."
             what = f"symphony does not know the machine type {pool.machine_type} of pool {pool.name}"
-            yield f"{what}.{suggestion}{sizes}"
+            yield f"{what}.{suggestion} Set cpus=, memory_gb= and gpus=, or no process is placed on it."
 
 
 def _pool_faults(pool: Pool, location: str) -> Iterator[tuple[str, str]]:

@@ -1,10 +1,11 @@
-# Supervises one process in its tmux pane. It has five tasks, and no others belong here:
+# Supervises one process in its tmux pane, or in its step of Slurm. Its tasks:
 # - start the process, with the caller's limits and in a process group of its own;
 # - write the output of the pane to the log, and its times to the index;
 # - restart the process by its restart policy, when a port that it needs is free, or when the supervisor of the
 #   experiment removes the file `hold`;
 # - end the process when that file or `restart` appears, and end what the process leaves running, as a container
 #   does (TERM, grace period, KILL);
+# - as a step, tell the supervisor of the job the listening ports, the CPU, the output and the memory;
 # - end with the exit code or signal of the process.
 # tmux starts it (see start.py); without it tmux drops the last output of 1 to 4 of 100 processes. It is Perl because
 # one runs beside every process: Python takes longer to start, and more memory.
