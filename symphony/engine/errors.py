@@ -100,9 +100,11 @@ def error_of(outcome: Outcome, owners: Mapping[str, str] = MappingProxyType({}))
         again = f"Run `symphony {verb} {outcome.stack}` to finish"
         remedy = "Nothing was changed" if outcome.verb == "preview" else again
         return Interrupted(f"{verb} of {outcome.stack} was interrupted", remedy=remedy)
+    if outcome.exit_code < 0:
+        return _killed("the Pulumi engine")
     errors = [d for d in outcome.diagnostics if d.severity == "error"]
     if outcome.verb in ("up", "preview") and _is_program_gone([*(d.message for d in errors), outcome.stderr]):
-        return _killed(outcome.stack)
+        return _killed(f"the program of {outcome.stack}")
     causes = [d for d in errors if not d.message.startswith(_ECHOES)]
     if failures := [d for d in causes if d.urn]:
         return _resources_error(failures, outcome, owners)
@@ -219,13 +221,13 @@ def _exit_error(message: str, outcome: Outcome) -> SymphonyError:
     has_output = any(d.severity.startswith("info") and d.message for d in outcome.diagnostics)
     how = f"exited with {match[1]}{'' if has_output else ' without a message'}"
     if match[1] == "-1":
-        return _killed(outcome.stack)
+        return _killed(f"the program of {outcome.stack}")
     return UserError(f"the program of {outcome.stack} {how}")
 
 
-def _killed(stack: str) -> UserError:
+def _killed(part: str) -> UserError:
     remedy = "A user or program killed it, or the machine ran out of memory; run the command again"
-    return UserError(f"the program of {stack} was killed", remedy=remedy)
+    return UserError(f"{part} was killed", remedy=remedy)
 
 
 def _known(text: str, stack: str, project: str) -> SymphonyError | None:
@@ -255,6 +257,9 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
         return UserError(f"the stack {match[1]} does not exist", remedy="`symphony ls` lists the experiments")
     if UNREACHABLE_CLUSTER.search(text):
         return _unreachable(stack)
+    if match := re.search(r"plugin \[([^]]+)\] did not begin responding to RPC", text):
+        remedy = "It was killed, or the machine is overloaded; run the command again"
+        return SymphonyError(f"the provider {match[1]} did not answer the engine", where=stack, remedy=remedy)
     if "failed to load checkpoint" in text:
         return _damaged(stack, project)
     if "This is a bug!" in text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,11 @@ def test_a_lock_held_by_another_run_names_its_owner() -> None:
     )
     result = str(errors.error_of(outcome(stderr=text)))
     assert result.startswith("rl is being changed by alice, pid 812 on elsewhere since 2020-11-21 ")
+
+
+def test_a_killed_engine_is_named() -> None:
+    killed = replace(outcome(), exit_code=-9)
+    assert str(errors.error_of(killed)).startswith("the Pulumi engine was killed. ")
 
 
 def test_an_interrupted_run_exits_with_130() -> None:

@@ -41,7 +41,7 @@ def test_an_unknown_machine_type_is_a_warning():
 def test_sizes_of_an_unknown_machine_type_can_be_declared():
     pool = NodePool("x", "z9-mega-8", cpus=64, memory_gb=256, accelerator=("nvidia-x9", 8)).pool
     assert (pool.cpu, pool.memory, pool.gpus, pool.gpu_type) == (64, 256 * GIB, 8, "nvidia-x9")
-    assert "cpus=" not in next(unknown_machines([pool]))
+    assert not list(unknown_machines([pool]))
     assert not list(faults([pool]))
 
 
