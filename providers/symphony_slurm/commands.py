@@ -146,14 +146,14 @@ def time_limits(configuration: str) -> dict[str, str]:
     return limits
 
 
-def nodes_by_partition(configuration: str) -> dict[str, set[str]]:
-    """Return the names of the nodes of each partition; "" is the default one."""
-    nodes: dict[str, set[str]] = {}
-    for line in call(configuration, ["sinfo", "-h", "-a", "-N", "-o", "%N %P"]).splitlines():
-        name, partition = line.split()
-        nodes.setdefault(partition.removesuffix("*"), set()).add(name)
+def nodes_by_partition(configuration: str) -> dict[str, dict[str, str]]:
+    """Return the nodes of each partition with their states, such as idle or drain; "" is the default one."""
+    nodes: dict[str, dict[str, str]] = {}
+    for line in call(configuration, ["sinfo", "-h", "-a", "-N", "-o", "%N %P %t"]).splitlines():
+        name, partition, state = line.split()
+        nodes.setdefault(partition.removesuffix("*"), {})[name] = state
         if partition.endswith("*"):
-            nodes.setdefault("", set()).add(name)
+            nodes.setdefault("", {})[name] = state
     return nodes
 
 

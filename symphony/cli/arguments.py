@@ -12,9 +12,8 @@ from symphony.backends.access import Streams
 from symphony.cli.screen import clean
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.operations.process import sort_key
 from symphony.operations.stacks import match, match_processes
-from symphony.plan.names import listed
+from symphony.plan.names import listed, sort_key
 
 
 def complete_experiments(incomplete: str) -> list[str]:

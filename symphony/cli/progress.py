@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from symphony.cli import screen
 from symphony.operations.plan import Planned
-from symphony.operations.process import sort_key
 from symphony.operations.up import Ended, Progress, Remark, ResourcesEnded, UpEvent, Watched
-from symphony.plan.names import and_more
+from symphony.plan.names import and_more, sort_key
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -17,9 +17,9 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import selected_stack, stacks, sweep
 from symphony.operations.plan import Planned, ProgramOutput, plan_of
-from symphony.operations.process import processes, sort_key, state
+from symphony.operations.process import processes, state
 from symphony.operations.up import Ended, ResourcesEnded, UpEvent, Watched, up
-from symphony.plan.names import listed
+from symphony.plan.names import listed, sort_key
 from symphony.plan.problems import count
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from xml.sax.saxutils import escape
 from symphony.backends.observe import ProcessStatus
 from symphony.errors import UserError
 from symphony.operations import stacks
-from symphony.operations.process import BAD, is_well, sort_key
+from symphony.operations.process import BAD, is_well
 from symphony.operations.process import processes as statuses_of
-from symphony.plan.names import RENDEZVOUS
+from symphony.plan.names import RENDEZVOUS, sort_key
 
 if TYPE_CHECKING:
     from symphony.operations.plan import Planned

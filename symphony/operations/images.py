@@ -11,7 +11,7 @@ from symphony.engine import workspace
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
 from symphony.operations.plan import IMAGE
-from symphony.operations.process import sort_key
+from symphony.plan.names import sort_key
 from symphony_docker import failures, image_references
 from symphony_docker.engine import Engine, LocalImage, names
 

@@ -1,6 +1,5 @@
 """Reads the processes of an experiment: states, explanations of a state, output, usage; waits for them."""
 
-import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from symphony.engine.state import locks
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
+from symphony.plan.names import sort_key
 from symphony.plan.problems import count
 from symphony.spec.setting import seconds
 
@@ -104,22 +104,6 @@ BAD = ("failed", "lost")
 def is_well(status: ProcessStatus) -> bool:
     """Return whether a process is ready or has completed."""
     return status.ready or status.state == "completed"
-
-
-def sort_key(path: str) -> tuple[object, ...]:
-    """Return the key that sorts ungrouped processes first, agent-2 before agent-10, lr0_001 before lr0_01."""
-    group, _, name = path.rpartition("/")
-    return (_parts(group), _parts(name))
-
-
-def _parts(text: str) -> tuple[tuple[int, float, str], ...]:
-    parts = re.findall(r"[0-9]+|[^0-9]+", text)
-    return tuple((0, _number(part), "") if part[0] in "0123456789" else (1, 0.0, part) for part in parts)
-
-
-def _number(digits: str) -> float:
-    # Digits with a leading zero are decimals, or numbers that are padded.
-    return float(f"0.{digits}" if digits[0] == "0" else digits)
 
 
 def state(status: ProcessStatus) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 from symphony.plan import code
 from symphony.plan.code import CodeSets
-from symphony.plan.names import RENDEZVOUS, printable
+from symphony.plan.names import RENDEZVOUS, printable, sort_key
 
 Kind = Literal["start", "restart", "stop", "keep"]
 Inputs = Mapping[str, Any]
@@ -116,7 +116,7 @@ def changes(
                 or ["changed since it was started"]
             )
         rows.append(Change(path, "restart" if reasons else "keep", tuple(reasons)))
-    removed = (path for path in recorded if path not in components.processes)
+    removed = sorted((path for path in recorded if path not in components.processes), key=sort_key)
     rows += [Change(path, "stop", ("no longer declared",)) for path in removed]
     return tuple(rows)
 

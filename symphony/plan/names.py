@@ -149,3 +149,19 @@ def printable(text: str, limit: int = 0) -> str:
         shown = text[: limit or None]
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return text if not limit or len(text) <= limit else text[: limit - 1] + "…"
+
+
+def sort_key(path: str) -> tuple[object, ...]:
+    """Return the key that sorts ungrouped processes first, agent-2 before agent-10, lr0_001 before lr0_01."""
+    group, _, name = path.rpartition("/")
+    return (_parts(group), _parts(name))
+
+
+def _parts(text: str) -> tuple[tuple[int, float, str], ...]:
+    parts = re.findall(r"[0-9]+|[^0-9]+", text)
+    return tuple((0, _number(part), "") if part[0] in "0123456789" else (1, 0.0, part) for part in parts)
+
+
+def _number(digits: str) -> float:
+    # Digits with a leading zero are decimals, or numbers that are padded.
+    return float(f"0.{digits}" if digits[0] == "0" else digits)

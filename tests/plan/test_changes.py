@@ -25,13 +25,19 @@ def rows(recorded: Any, planned: Any, restart_reasons: Any = None) -> list[tuple
 
 
 def test_changes_are_in_the_order_of_the_plan_followed_by_stops():
-    recorded = {"gone": {"args": []}, "same": {"args": []}, "other": {"args": ["a"]}}
+    recorded = {
+        "gone-10": {"args": []},
+        "gone-9": {"args": []},
+        "same": {"args": []},
+        "other": {"args": ["a"]},
+    }
     planned = {"other": {"args": ["b"]}, "new": {"args": []}, "same": {"args": []}}
     assert rows(recorded, planned) == [
         ("other", "restart", "args: a -> b"),
         ("new", "start", "new"),
         ("same", "keep", ""),
-        ("gone", "stop", "no longer declared"),
+        ("gone-9", "stop", "no longer declared"),
+        ("gone-10", "stop", "no longer declared"),
     ]
 
 

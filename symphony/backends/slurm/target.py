@@ -11,7 +11,7 @@ from symphony.backends.slurm import job_size
 from symphony.backends.slurm.backend import BACKEND
 from symphony.backends.slurm.settings import Settings, folder_for, settings_of
 from symphony.errors import SymphonyError
-from symphony.plan.names import did_you_mean, quoted
+from symphony.plan.names import and_more, did_you_mean, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.services import fixed_ports
 from symphony.plan.target import Target
@@ -21,6 +21,9 @@ from symphony_slurm import commands
 from symphony_slurm.folder import Folder
 from symphony_tmux.processes import launch_file
 from symphony_tmux.processes.environment import RESERVED, search_path
+
+# The states of nodes on which Slurm starts jobs, now or after the present ones.
+_IN_USE = frozenset({"idle", "mix", "alloc", "comp", "plnd"})
 
 
 def target(spec: ExperimentSpec, context: Context) -> Target:
@@ -110,6 +113,9 @@ def _check_job(
     except commands.NoAnswer as error:
         return (Problem(error.what, error.remedy, (spec.where,)),), ()
     except SymphonyError as error:
+        # `sbatch --test-only` refuses what sbatch would queue until those nodes are back.
+        if missing := _unavailable_nodes(options, settings):
+            return (), (Problem(f"{request}{new}; Slurm expects no start now: {error.what}; {missing}", ""),)
         what = f"{request}{new}, but Slurm would not start it: {error.what}"
         return (Problem(what, "request less, or change the settings of the stack", (spec.where,)),), ()
     time = start[:16].replace("T", " ")
@@ -136,7 +142,7 @@ def _missing_nodes(options: Sequence[str], settings: Settings) -> str:
         for some in combinations(components, count):
             partitions = [job_size.partition_of(part) for part in some]
             names = {name for text in partitions for name in text.split(",")}
-            available = set[str]().union(*(nodes.get(name, set()) for name in names))
+            available = {node for name in names for node in nodes.get(name, ())}
             if (asked := sum(map(job_size.nodes_of, some))) > len(available):
                 where = " and ".join(name or "the default" for name in partitions)
                 return (
@@ -144,6 +150,17 @@ def _missing_nodes(options: Sequence[str], settings: Settings) -> str:
                     " together; the components of a job share no node"
                 )
     return ""
+
+
+def _unavailable_nodes(options: Sequence[str], settings: Settings) -> str:
+    """Return which nodes of the job's partitions Slurm does not use now; empty if there is none."""
+    partitions = [
+        name for part in job_size.components(options) for name in job_size.partition_of(part).split(",")
+    ]
+    nodes = commands.nodes_by_partition(settings.slurm_conf or "")
+    states = {node: state for name in partitions for node, state in nodes.get(name, {}).items()}
+    missing = [f"{node} {state}" for node, state in states.items() if state.rstrip("*$~#") not in _IN_USE]
+    return and_more(missing, 3)
 
 
 def _over_limits(components: Iterable[Sequence[str]], limits: Mapping[str, str]) -> Iterator[Problem]:

@@ -53,6 +53,19 @@ def test_slurm_requeues_a_job_whose_node_failed(lab: Lab) -> None:
     assert not {*before["rl/a"], *before["rl/b"]} & {*after["rl/a"], *after["rl/b"]}
 
 
+def test_a_job_for_drained_nodes_waits_in_the_queue(lab: Lab) -> None:
+    lab.ask("scontrol", "update", "nodename=n5,n6", "state=drain", "reason=test")
+    try:
+        lab.sandbox.config("rl", partition="spare", patience="1")
+        lab.sandbox.write(TWO)
+        out = lab.sandbox.symphony("up", "rl", "-y", code=1).out
+        assert "n5 drain" in out
+        assert "in the queue" in out
+    finally:
+        lab.ask("scontrol", "update", "nodename=n5,n6", "state=resume")
+    lab.becomes("a", "running", 60)
+
+
 def test_a_preempted_job_restarts_its_processes(lab: Lab) -> None:
     job = up(lab, partition="spare")
     with lab.foreign_job("--partition=urgent", "--nodes=2", "--exclusive"):

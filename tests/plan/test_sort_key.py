@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from symphony.operations.process import sort_key
+from symphony.plan.names import sort_key
 
 
 def test_processes_are_sorted_by_the_numbers_in_their_names() -> None:
