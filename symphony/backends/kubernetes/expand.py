@@ -200,9 +200,14 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
     if context.offline:
         return
     manifests = prepared.manifests
-    # A namespace that the program creates cannot identify the cluster before it exists.
-    shared = "" if manifests.namespace else prepared.plan.physical_name
-    provider = _provider(components.experiment, prepared.connection, shared)
+    client, namespace = prepared.connection.client, prepared.plan.physical_name
+    if manifests.namespace is None:
+        cluster_id = inventory.identifier(client, namespace)
+    else:
+        cluster_id = inventory.recorded_identifier(client, namespace)
+        mark = {labels.CLUSTER: cluster_id}
+        manifests = replace(manifests, namespace=labels.annotated(manifests.namespace, mark))
+    provider = _provider(components.experiment, prepared.connection, cluster_id)
     deadline = _SECONDS + _grace(manifests, prepared.grace)
     if images := [resource.image for resource in components.images.values()]:
         pulumi.Output.all(*images).apply(lambda _: _delete_replaced(prepared))
@@ -313,7 +318,7 @@ def _grace(manifests: Manifests, default: int) -> int:
 
 
 def _provider(
-    experiment: pulumi.Resource, connection: ClusterConnection, shared: str
+    experiment: pulumi.Resource, connection: ClusterConnection, cluster_id: str
 ) -> pulumi.ProviderResource:
     """Register the provider of all objects, bound to a context so that `delete` finds the same cluster."""
     is_secret = kubeconfig.is_text(connection.kubeconfig) and kubeconfig.holds_credentials(
@@ -321,7 +326,7 @@ def _provider(
     )
     values: dict[str, Any] = {
         "context": connection.client.access.context or None,
-        "clusterIdentifier": inventory.identifier(connection.client, shared),
+        "clusterIdentifier": cluster_id,
         "kubeconfig": pulumi.Output.secret(connection.kubeconfig)
         if is_secret
         else connection.kubeconfig or None,

@@ -12,7 +12,7 @@ from typing import Any
 from symphony import paths
 from symphony.backends.kubernetes import pod_status, supervisor
 from symphony.backends.kubernetes.api.client import Body, Client, Forbidden, Refused, path_of
-from symphony.backends.kubernetes.api.fields import listing, texts
+from symphony.backends.kubernetes.api.fields import listing, text, texts
 from symphony.backends.kubernetes.manifests import labels, workloads
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import is_label, physical_name
@@ -41,6 +41,18 @@ class Inventory:
     jobs: Mapping[str, Body]
     job_pods: Mapping[str, Body] = field(default_factory=dict[str, Body])
     now: float = field(default_factory=time.time)
+
+
+def recorded_identifier(client: Client, namespace: str) -> str:
+    """Return the identifier of the cluster as the user who created this namespace read it.
+
+    A user with other rights would read another one, for which the engine replaces every object.
+    """
+    with contextlib.suppress(Forbidden):
+        body = client.find(path_of("namespaces", name=namespace)) or {}
+        if recorded := text(body, "metadata", "annotations", labels.CLUSTER):
+            return recorded
+    return identifier(client)
 
 
 @cache

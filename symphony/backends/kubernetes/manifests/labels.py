@@ -18,6 +18,8 @@ POD = "symphony/pod"
 
 # The owner mark of the stack; an annotation, since it is not a valid label value.
 OWNER = "symphony/owner"
+# The identifier of the cluster, on a namespace that the program created.
+CLUSTER = "symphony/cluster"
 # The process group of the pod; absent if the pod runs an ungrouped process.
 GROUP = "symphony/group"
 # The containers of a pod that are processes; absent if all are.

@@ -69,6 +69,17 @@ def test_the_cluster_identifier_does_not_depend_on_the_rights_of_the_user() -> N
             assert inventory.identifier(api.client()) == ("ours" if status == 200 else api.url)
 
 
+def test_an_own_namespace_keeps_the_identifier_that_its_creator_read() -> None:
+    """With another one, the engine replaced the namespace and every pod of a running experiment."""
+    space = thing("Namespace", "rl", owner="p/rl#1")
+    space["metadata"]["annotations"][labels.CLUSTER] = "as an administrator"
+    for there, expected in (({SPACE: space}, "as an administrator"), ({}, "")):
+        cluster = Cluster(there)
+        cluster.system_status = 403
+        with serving(cluster) as api:
+            assert inventory.recorded_identifier(api.client(), "rl") == (expected or api.url)
+
+
 def test_an_unavailable_server_is_an_error_only_if_connection_settings_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
