@@ -197,7 +197,8 @@ def interruptible(events: Iterable[UpEvent], selected: selected_stack.SelectedSt
 
 def end_json(ended: Ended) -> dict[str, Any]:
     """Return the JSON of an end."""
-    return {"seconds": ended.seconds, "processes": ended.statuses}
+    statuses = sorted(ended.statuses, key=lambda status: sort_key(status.path))
+    return {"seconds": ended.seconds, "processes": statuses}
 
 
 def show_end(ended: Ended, text: str = "") -> None:

@@ -167,10 +167,8 @@ class Builder(Generic[AnySpec]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Suggest a similar attribute: the engine prints errors without Python's own suggestion."""
-            near = None if name.startswith("_") else nearest(name, dir(type(self)))
-            hint = f". Did you mean: {near!r}?" if near else ""
-            message = f"{type(self).__name__!r} object has no attribute {name!r}{hint}"
+            # With name and obj, Python adds "Did you mean".
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=self)
 
     @property

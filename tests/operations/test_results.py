@@ -105,6 +105,22 @@ def test_params_outside_a_program_are_their_defaults() -> None:
     assert symphony.params(lr=0.1).lr == 0.1
 
 
+def test_a_text_parameter_that_yaml_changes_is_refused_at_its_line(sandbox: Sandbox) -> None:
+    sandbox.write(
+        "import symphony\n"
+        'p = symphony.params(tag="x")\n'
+        'with Experiment() as e: e.new_process("a", command=["echo", p.tag])'
+    )
+    settings = sandbox.folder / "Pulumi.rl.yaml"
+    for written in ("1.10", "1e3", "2026-11-29"):
+        settings.write_text(f"config:\n  sandbox:tag: {written}\n")
+        refused = sandbox.symphony("plan", "rl", code=2).err
+        assert f"YAML reads {written} as" in refused
+        assert "Pulumi.rl.yaml:2" in refused
+    settings.write_text('config:\n  sandbox:tag: "1.10"\n')
+    assert "tag 1.10" in sandbox.symphony("plan", "rl").out
+
+
 def test_parameters_from_the_command_line_reach_runs_and_results(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     planned = sandbox.symphony("plan", "rl", "-c", "lr=0.5")

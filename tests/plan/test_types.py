@@ -94,11 +94,6 @@ def test_an_unknown_option_is_an_error_on_its_line(declare, line, hint):
     assert hint in error_of(declare, line).remedy
 
 
-def test_a_misspelt_method_suggests_the_nearest():
-    with pytest.raises(AttributeError, match="Did you mean: 'binds'"):
-        Experiment("rl").new_process("a").bnids("s")  # pyright: ignore[reportAttributeAccessIssue]
-
-
 def test_properties_can_be_set_by_keyword_or_call():
     by_keyword = Experiment("rl").new_process(
         "a",

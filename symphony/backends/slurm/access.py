@@ -62,7 +62,9 @@ def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams,
     if job is None or job.has_ended:
         remedy = f"`symphony up {paths.stack_of(recorded.owner)}` submits another job"
         raise SymphonyError(f"{path} does not run: {why_ended(folder, job)}", remedy=remedy)
-    srun = ["srun", f"--jobid={record.job}", "--overlap", "-N1", "-n1", "--mem=0", "--gres=none", "--quiet"]
+    srun = ["srun", f"--jobid={record.job}", "--overlap", "-N1", "-n1", "--mem=0", "--quiet"]
+    # The GPUs of the process, which steps share since Slurm 21.08.
+    srun.append(f"--gres={experiment.shares[path].gres or 'none'}")
     if (component := experiment.component(path)) is not None:
         srun.append(f"--het-group={component}")
     srun += [f"--nodelist={record.node}", "--export=ALL", *(["--pty"] if terminal else [])]

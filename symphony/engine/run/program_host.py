@@ -6,6 +6,7 @@ The engine asks for it through the socket on standard input, as it asks a progra
 The output of the program goes to the engine as messages.
 """
 
+import difflib
 import os
 import queue
 import runpy
@@ -107,6 +108,14 @@ def _forward(output: IO[bytes], engine: str) -> None:
                 return
 
 
+def _suggestion(error: Exception) -> str:
+    """Return Python's "Did you mean" of an AttributeError, which `traceback` has only since Python 3.12."""
+    if sys.version_info >= (3, 12) or not isinstance(error, AttributeError) or not error.name:
+        return ""
+    near = difflib.get_close_matches(error.name, dir(error.obj), n=1)
+    return f". Did you mean: {near[0]!r}?" if near else ""
+
+
 def run_file(file: str) -> None:
     """Run a program as `python FILE` does.
 
@@ -125,9 +134,9 @@ def run_file(file: str) -> None:
             code = ended.code
             how = f"exited with {code}" if isinstance(code, int) else f"ended itself: {code}"
             raise pulumi.RunError(f"the program of {pulumi.get_stack()} {how}") from None
-    except Exception:
-        trace = traceback.format_exc()
-        raise pulumi.RunError(f"Program failed with an unhandled exception:\n{trace}") from None
+    except Exception as error:
+        trace = traceback.format_exc().rstrip() + _suggestion(error)
+        raise pulumi.RunError(f"Program failed with an unhandled exception:\n{trace}\n") from None
     root: Any = pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType]
     if hasattr(root, _EXPERIMENT):
         getattr(root, _EXPERIMENT).require_launched()

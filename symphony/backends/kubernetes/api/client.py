@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import ssl
 import threading
 import time
@@ -38,6 +39,10 @@ _ROLE_REMEDY = "Ask the cluster's administrator for the Role that `symphony rbac
 _RETRIED_STATUSES = (429, 502, 503, 504)
 # The Date header has whole seconds, and the response takes time to arrive.
 _CLOCK_TOLERANCE = 3.0
+
+# OpenSSL's codes of a certificate for another host or address, and its marks in messages.
+_OTHER_NAME = (62, 64)
+_OF_OPENSSL = re.compile(r"^_ssl\.c:\d+: |^\[\w+: \w+\] | \(_ssl\.c:\d+\)")
 
 Body = dict[str, Any]
 _is_short = ContextVar("short_timeouts", default=False)
@@ -244,19 +249,36 @@ class Client:
 
     def unreachable_error(self, error: BaseException) -> Unreachable:
         """Return the error for a server that did not answer."""
-        cause = error
-        while cause.__cause__ is not None:
-            cause = cause.__cause__
+        causes = [*_causes(error)]
+        cause = causes[-1]
         if isinstance(cause, ssl.SSLCertVerificationError):
+            is_of_other = cause.verify_code in _OTHER_NAME
+            name = "tls-server-name or server" if is_of_other else "certificate-authority-data"
             return Unreachable(
                 f"the certificate of {self.access.server} is not trusted: {cause.verify_message}",
-                remedy="Correct certificate-authority-data of the cluster in the kubeconfig",
+                remedy=f"Correct {name} of the cluster in the kubeconfig",
             )
         why = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+        why = _OF_OPENSSL.sub("", why).lower()
+        proxy: Any = getattr(self.access.pool, "proxy", None)
+        if proxy is not None and any(type(each).__name__ == "ProxyError" for each in causes):
+            return Unreachable(
+                f"the proxy {proxy.host}:{proxy.port} of the API server does not answer: {why}",
+                remedy="Correct HTTPS_PROXY or proxy-url of the cluster, or name the server in NO_PROXY",
+            )
         return Unreachable(
-            f"the API server {self.access.server} does not answer: {why.lower()}",
+            f"the API server {self.access.server} does not answer: {why}",
             remedy="Check that the cluster runs and that kubectl reaches it",
         )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and its causes, which urllib3 partly keeps in its arguments."""
+    inner: BaseException | None = error
+    while inner is not None:
+        yield inner
+        first = inner.args[0] if inner.args else None
+        inner = inner.__cause__ or (first if isinstance(first, BaseException) else None)
 
 
 def _http_error() -> type[Exception]:

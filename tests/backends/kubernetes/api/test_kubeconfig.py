@@ -231,6 +231,12 @@ class TestProxy:
         assert (access(server=server).pool.proxy is None) is straight
         assert str(access(None, server=server, **{"proxy-url": "http://own:1"}).pool.proxy) == "http://own:1"
 
+    def test_a_proxy_that_does_not_answer_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(client_module, "PATIENCE", 0)
+        behind = access(None, **{"proxy-url": "http://127.0.0.1:1"})
+        with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1:1 of the API server"):
+            client_module.Client(behind).get("/version")
+
     def test_the_proxy_password_is_sent_but_not_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client_module, "PATIENCE", 0)
         with serving(lambda _: (403, {})) as api:
