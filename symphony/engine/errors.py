@@ -1,5 +1,6 @@
 """Converts failures of the engine, a plugin or the program to errors with a place and a remedy."""
 
+import os
 import re
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -267,10 +268,15 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
     if match := _FULL_DISK.search(text):
         return _full_disk(match, str(file_store.root()) if file_store.is_files() else "")
     if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
-        remedy = "Take ownership of that file (chown)"
+        file = Path(match[1].removeprefix("file://"))
         if match[2] == "read-only file system":
             remedy = "Mount that folder writable, or copy the project to another folder"
-        return SymphonyError(match[2], where=match[1].removeprefix("file://"), remedy=remedy)
+        elif file.name.startswith("Pulumi.") and not os.path.lexists(file):
+            remedy = "Make that folder writable (chmod u+w), or copy the project to another folder"
+            return SymphonyError(f"{file.name} cannot be written", where=str(file.parent), remedy=remedy)
+        else:
+            remedy = "Take ownership of that file (chown)"
+        return SymphonyError(match[2], where=str(file), remedy=remedy)
     return None
 
 

@@ -222,6 +222,11 @@ def test_a_lock_held_by_another_run_names_its_owner() -> None:
     assert result.startswith("rl is being changed by alice, pid 812 on elsewhere since 2020-11-21 ")
 
 
+def test_a_settings_file_that_cannot_be_made_names_its_folder(tmp_path: Path) -> None:
+    error = errors.error_of(outcome(stderr=f"error: open {tmp_path}/Pulumi.rl.yaml: permission denied"))
+    assert (error.what, error.where) == ("Pulumi.rl.yaml cannot be written", str(tmp_path))
+
+
 def test_a_killed_engine_is_named() -> None:
     killed = replace(outcome(), exit_code=-9)
     assert str(errors.error_of(killed)).startswith("the Pulumi engine was killed. ")
