@@ -61,9 +61,11 @@ class Engine:
 
         name = os.environ.get("DOCKER_CONTEXT", "default")
         if self._context is None and name != "default" and not os.environ.get("DOCKER_HOST"):
-            # The docker package reads contexts only if this file exists.
-            remedy = "`docker context ls` lists the contexts; ~/.docker/config.json must exist, {} is enough"
-            raise UserError(f"Docker has no context {name}", where="DOCKER_CONTEXT", remedy=remedy)
+            what, remedy = f"Docker has no context {name}", "`docker context ls` lists the contexts"
+            if docker.utils.config.find_config_file() is None:
+                # The docker package reads contexts only if this file exists.
+                what, remedy = "Docker's contexts need its config.json", "Write {} to ~/.docker/config.json"
+            raise UserError(what, where="DOCKER_CONTEXT", remedy=remedy)
         make: Any = docker.api.APIClient
         try:
             options: Any = docker.utils.kwargs_from_env()
