@@ -76,12 +76,13 @@ _WHY = {
 # slurmstepd's line about the end of a job, with its cause, and how old that of this end may be.
 _CANCELLED = re.compile(r"\*\*\* JOB (\d+) ON \S+ CANCELLED AT (\S+)(?: DUE TO ([A-Z ]+?))?(?:,.*)? \*\*\*")
 _LAST_RUN = timedelta(minutes=5)
+_TIME_LIMIT = "it reached its time limit"
 _CAUSES = {
     "": "it was cancelled",
     "JOB REQUEUE": "it was requeued",
     "NODE FAILURE": "one of its nodes failed",
     "PREEMPTION": "it was preempted",
-    "TIME LIMIT": "it reached its time limit",
+    "TIME LIMIT": _TIME_LIMIT,
 }
 # The words of slurmstepd and srun about a step that used too much memory.
 _MEMORY = re.compile(r"oom.kill|out of memory|exceeded.*memory limit", re.IGNORECASE)
@@ -719,16 +720,17 @@ def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
 def _slurm_reason(output: str, number: int, job: commands.Job | None) -> str:
     """Return why Slurm ends the job, as its last line in the output of the batch script says.
 
-    Without such a line: Slurm shows the job as running only at its time limit.
+    If that gives no cause: Slurm shows the job as running only at its time limit.
     """
+    if job is not None and job.state == "RUNNING":
+        return _TIME_LIMIT
     now = datetime.now()
     for match in reversed([*_CANCELLED.finditer(output)]):
         with suppress(ValueError):
             # A line of an earlier run of the job says nothing about this end.
             if match[1] == str(number) and abs(now - datetime.fromisoformat(match[2])) < _LAST_RUN:
                 return _CAUSES.get(match[3] or "", f"Slurm ended it: {match[3]}")
-    is_running = job is not None and job.state == "RUNNING"
-    return "it reached its time limit" if is_running else "it was cancelled or preempted"
+    return "it was cancelled or preempted"
 
 
 def _last_lines(log: Path) -> str:
