@@ -58,11 +58,12 @@ class Engine:
         import docker.api
         import docker.errors
         import docker.utils
+        from docker.utils.config import find_config_file
 
         name = os.environ.get("DOCKER_CONTEXT", "default")
         if self._context is None and name != "default" and not os.environ.get("DOCKER_HOST"):
             what, remedy = f"Docker has no context {name}", "`docker context ls` lists the contexts"
-            if docker.utils.config.find_config_file() is None:
+            if find_config_file() is None:
                 # The docker package reads contexts only if this file exists.
                 what, remedy = "Docker's contexts need its config.json", "Write {} to ~/.docker/config.json"
             raise UserError(what, where="DOCKER_CONTEXT", remedy=remedy)

@@ -336,13 +336,15 @@ for _row in ROWS:
 
 
 def _with_username(words: Sequence[str]) -> list[str]:
-    """Return the words of a delete with the full names of the user's own experiments."""
+    """Return the words of a command with the full names of the user's own experiments."""
     row = find_row(words[0]) if words else None
-    if row is None or not row.name.startswith("delete"):
+    if row is None:
         return [*words]
     known = {name.stack for name in store.names()}
-    full = {word: SymphonyConfig().prefixed(word) for word in words[1:]}
-    return [words[0], *(full[word] if full[word] in known else word for word in words[1:])]
+    # Other commands take one experiment, and then processes.
+    names = words[1:] if row.name.startswith("delete") else words[1:2]
+    full = {word: own for word in names if (own := SymphonyConfig().prefixed(word)) in known}
+    return [words[0], *(full.get(word, word) for word in words[1:])]
 
 
 def _show_error(error: SymphonyError) -> int:

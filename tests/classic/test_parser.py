@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 
@@ -193,6 +194,11 @@ def test_names_work_without_username_prefix_and_a_killed_session_can_be_relaunch
     assert "sarah-foo is up" in sarah("create")
     sandbox.tmux().kill_session("sarah-foo")
     assert "sarah-foo is up: 1 of 1" in sarah("create")
+    assert "running:" in sarah("p", "foo")
+    # An ended experiment of the bare name must not hide it.
+    ended = sandbox.home / "runs"
+    (stack,) = ended.rglob("sarah-foo")
+    shutil.copytree(stack, stack.with_name("foo"))
     assert "running:" in sarah("p", "foo")
     assert "Deleted sarah-foo" in sarah("d", "foo", "-y")
     sarah("create")
