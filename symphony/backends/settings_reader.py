@@ -141,9 +141,10 @@ def _as_number(text: str) -> str:
 
 
 def _octal(config: Mapping[str, Any], places: Mapping[str, tuple[Location, Any]]) -> Iterator[Problem]:
-    """Yield a problem for each setting of the program, such as a parameter, that YAML reads as octal."""
+    """Yield a problem for each number, such as a parameter of the program, that YAML reads as octal."""
+    texts = {definition.key for definition in table() if definition.is_text}
     for key, value in config.items():
-        text = "" if key.startswith(PREFIX) else _text(value)
+        text = "" if key in texts else _text(value)
         written = _changed_by_yaml(text, places.get(key))
         if text and written.isdigit() and int(written) != float(text):
             what = f"{key}: YAML reads {written} as an octal number, which is {text}"

@@ -261,6 +261,11 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
     if match := re.search(r"plugin \[([^]]+)\] did not begin responding to RPC", text):
         remedy = "It was killed, or the machine is overloaded; run the command again"
         return SymphonyError(f"the provider {match[1]} did not answer the engine", where=stack, remedy=remedy)
+    if match := re.search(r'line (\d+): mapping key "([^"]+)" already defined at line (\d+)', text):
+        where = f"Pulumi.{stack}.yaml:{match[1]}"
+        return UserError(
+            f"{match[2]} is set twice", where=where, remedy=f"Remove it here or in line {match[3]}"
+        )
     if "failed to load checkpoint" in text:
         return _damaged(stack, project)
     if "This is a bug!" in text:

@@ -174,6 +174,9 @@ def test_a_parameter_that_yaml_reads_as_octal_is_a_problem(tmp_path: Path) -> No
     (problem,) = settings_reader.read(config, own).problems
     assert problem.what == "rl:seed: YAML reads 010 as an octal number, which is 8"
     assert [place.line for place in problem.where] == [3]
+    own.write_text("config:\n  symphony:grace: 012\n")
+    (problem,) = settings_reader.read({"symphony:grace": 10}, own).problems
+    assert problem.what == "symphony:grace: YAML reads 012 as an octal number, which is 10"
 
 
 def test_the_settings_table_in_the_docs_is_up_to_date() -> None:

@@ -227,6 +227,14 @@ def test_a_settings_file_that_cannot_be_made_names_its_folder(tmp_path: Path) ->
     assert (error.what, error.where) == ("Pulumi.rl.yaml cannot be written", str(tmp_path))
 
 
+def test_a_setting_that_is_set_twice_is_named() -> None:
+    text = (
+        'error: getting stack configuration: yaml: unmarshal errors:\n  line 3: mapping key "symphony:server"'
+    )
+    error = errors.error_of(outcome(stderr=f"{text} already defined at line 2"))
+    assert (error.what, error.where) == ("symphony:server is set twice", "Pulumi.rl.yaml:3")
+
+
 def test_a_killed_engine_is_named() -> None:
     killed = replace(outcome(), exit_code=-9)
     assert str(errors.error_of(killed)).startswith("the Pulumi engine was killed. ")
