@@ -213,7 +213,7 @@ class Folder:
     def launch_file(self, path: str, attempt: int) -> Path:
         return self.process(path) / f"launch@{attempt}.sh"
 
-    def beside(self, path: str, attempt: int) -> list[str]:
+    def in_environment(self, path: str, attempt: int) -> list[str]:
         """Return the words to put before a command, so that it runs in the environment of a process."""
         return [launch_file.bash(), str(self.process(path) / f"beside@{attempt}.sh")]
 

@@ -123,7 +123,7 @@ def _request(folder: Folder, step: StepInputs, kept: Props, after: int, queue: Q
     # For commands that run beside the process, as `symphony exec` starts them.
     bare = msgspec.structs.replace(step, argv=(), script=())
     content = launch_file.content(bare, marker, _caller(), sourced, place)
-    _shell, beside = folder.beside(step.path, attempt)
+    _shell, beside = folder.in_environment(step.path, attempt)
     files.create(Path(beside), content + b'exec "$@"\n')
     folder.want(
         Wanted(

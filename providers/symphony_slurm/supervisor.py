@@ -371,7 +371,7 @@ class Slurm(logs.Outputs):
         if (running := self._running.get(path)) is None:
             return "the process does not run"
         record = running.record
-        words = [*self._srun(path, record.node), *self._folder.beside(path, record.attempt), *argv]
+        words = [*self._srun(path, record.node), *self._folder.in_environment(path, record.attempt), *argv]
         null = subprocess.DEVNULL
         with subprocess.Popen(words, stdin=null, stdout=null, stderr=null) as srun:
             try:

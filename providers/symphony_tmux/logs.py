@@ -31,7 +31,7 @@ ENDS = ("exit", "signal")
 RESOLUTION = 0.25
 BLOCK = 1 << 16
 PIECE = 1 << 18
-_READ_AT_FIRST = 1 << 20
+_READ_AT_ONCE = 1 << 20
 _LONGEST_LINE = 200
 
 
@@ -67,9 +67,10 @@ class Position:
 
 
 def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
-    """Return number, start time and the mark of the end (None without an end) of every attempt in the index.
+    """Return attempt, start time and the mark of the end (None without an end) of every start in the index.
 
-    The time is 0 for an attempt whose start was lost in a rotation of the log.
+    A restart by the supervisor is a further start of the same attempt. The time is 0 if a rotation of the log
+    lost the start.
     """
     result: list[tuple[int, float, Mark | None]] = []
     for mark in events(log):
@@ -352,13 +353,15 @@ class Outputs:
         log, reader = self._log_of(path), self._readers.get(path)
         if reader is None or reader.start != start:
             position = end(log)
-            first = last(log, _READ_AT_FIRST, _READ_AT_FIRST)
+            first = last(log, _READ_AT_ONCE, _READ_AT_ONCE)
             reader = self._readers[path] = _Reader(start, follow(log, position, 0), first)
         new = b""
         for part in reader.parts:
-            if part is None or len(new) > _READ_AT_FIRST:
+            if part is None:
                 break
             new += part.data
+            if len(new) > _READ_AT_ONCE:
+                break
         lines, _, reader.rest = (reader.rest + new).rpartition(b"\n")
         return lines.decode(errors="replace").splitlines()
 

@@ -70,7 +70,7 @@ def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams,
     srun += [f"--nodelist={record.node}", "--export=ALL", *(["--pty"] if terminal else [])]
     try:
         process = subprocess.Popen(
-            [*srun, *folder.beside(path, record.attempt), *words],
+            [*srun, *folder.in_environment(path, record.attempt), *words],
             env=commands.environment(experiment.configuration),
             stdin=streams.stdin,
             stdout=streams.stdout,

@@ -282,6 +282,9 @@ def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
 
 def damaged(name: StackName, file: Path) -> SymphonyError:
     """Return the error of a damaged state that has no readable copy."""
+    if is_full():
+        remedy = "Free some space there, and run the command again"
+        return SymphonyError("the disk is full", where=str(root()), remedy=remedy)
     return SymphonyError(
         f"the state of {name.stack} is damaged, and no copy of it can be read",
         where=str(file),

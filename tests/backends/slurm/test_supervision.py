@@ -33,7 +33,7 @@ with Experiment(idle_after="16s") as e:
 
 def test_idle_after_stops_processes_that_neither_print_nor_compute(lab: Lab) -> None:
     up(lab, IDLE)
-    # The next supervisor reads the answers to its own questions.
+    # The steps must answer the next supervisor, too, how much they compute.
     lab.supervisor().kill()
     time.sleep(24)
     assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}

@@ -71,6 +71,13 @@ def test_a_damaged_state_without_a_valid_backup_is_an_error_and_stays_unchanged(
     assert file.read_bytes() == b"{"
 
 
+def test_a_state_that_a_full_disk_cut_is_not_called_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_state().write_bytes(b"")
+    monkeypatch.setattr(file_store, "is_full", lambda: True)
+    with pytest.raises(SymphonyError, match="the disk is full"):
+        file_store.read(NAME)
+
+
 @pytest.mark.parametrize("plant", [os.mkfifo, Path.mkdir], ids=["pipe", "folder"])
 def test_pipes_or_folders_in_place_of_state_files_do_not_block_and_are_replaced(
     plant: Callable[[Path], None],

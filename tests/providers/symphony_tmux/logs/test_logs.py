@@ -114,6 +114,20 @@ def test_following_from_the_end_shows_only_new_lines(tmp_path: Path) -> None:
     assert part.data == b"new\n"
 
 
+def test_a_supervisor_reads_all_lines_of_a_loud_process(tmp_path: Path) -> None:
+    """More than it reads at once came between two looks."""
+    log = tmp_path / "log"
+    log.touch()
+    outputs = reader.Outputs(lambda _: log)
+    assert list(outputs.new_lines("a", "1")) == []
+    numbers = [str(number) for number in range(400_000)]
+    log.write_text("\n".join(numbers) + "\n")
+    read: list[str] = []
+    while new := list(outputs.new_lines("a", "1")):
+        read += new
+    assert read == numbers
+
+
 def _bytes_read() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
 
