@@ -72,7 +72,7 @@ def test_a_damaged_state_without_a_valid_backup_is_an_error_and_stays_unchanged(
 
 
 def test_a_state_that_a_full_disk_cut_is_not_called_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
-    write_state().write_bytes(b"")
+    write_state().write_bytes(b"{")
     monkeypatch.setattr(file_store, "is_full", lambda: True)
     with pytest.raises(SymphonyError, match="the disk is full"):
         file_store.read(NAME)

@@ -255,7 +255,7 @@ class Client:
             is_of_other = cause.verify_code in _OTHER_NAME
             name = "tls-server-name or server" if is_of_other else "certificate-authority-data"
             return Unreachable(
-                f"the certificate of {self.access.server} is not trusted: {cause.verify_message}",
+                f"the certificate of {self.access.server} is not trusted: {cause.verify_message.rstrip('.')}",
                 remedy=f"Correct {name} of the cluster in the kubeconfig",
             )
         why = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
