@@ -14,6 +14,7 @@ class AllocationProvider(CrudProvider[Queue]):
     """The dynamic provider of Allocation."""
 
     _crud = allocations
+    # Read once for all resources of a run of the engine.
     _run = Queue()
 
 

@@ -184,6 +184,7 @@ class Live(App[None]):
 
     def _widths(self, head: Sequence[str], rows: dict[str, tuple[str, ...]]) -> dict[int, int]:
         """Return the widths of the columns that have content and fit; the last column takes the rest."""
+        # The names in column 1 are always shown.
         used = [
             i for i in range(len(head)) if any(row[i] not in ("", "-") for row in rows.values()) or i == 1
         ]

@@ -83,6 +83,7 @@ class Board:
         """Show an event of an `up`; show_plan prints the plan."""
         match event:
             case Planned(changes=changes):
+                # A follower is restarted by the supervisor, so the engine tells nothing of it.
                 own = (change for change in changes if change.kind != "keep" and not change.follows)
                 self._expect([change.path for change in own])
                 if show_plan is not None:

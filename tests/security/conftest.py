@@ -29,7 +29,8 @@ def place() -> Iterator[Path]:
 def stranger_calls(place: Path) -> Callable[[int], dict[str, str]]:
     """Return stranger_calls(port): the answer to each RPC that another user sends to the port.
 
-    source: address, port and how many times; an RPC that was answered even once has that answer.
+    source: the address and port from which it connects, and the number of tries. An RPC that was answered
+    even once has that answer.
     """
 
     def calls(port: int, uid: int = UID, source: tuple[str, int, int] | None = None) -> dict[str, str]:

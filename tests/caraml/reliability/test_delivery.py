@@ -87,6 +87,7 @@ def test_unfinished_messages_of_a_killed_receiver_are_redelivered_and_marked(spa
     assert lines[-2:] == ["1 True 2", "2 True 3"]
     assert all(" True " in line for line in lines)  # 0 was finished, but it may not have been said yet
     flushing.join(0.5)
+    # It may wait for the flush that is still under way.
     threading.Thread(target=sender.close, args=(0,)).start()
 
 
@@ -146,7 +147,7 @@ def test_policy_latest_keeps_the_newest_message_of_all_publishers_and_topics():
         ) as subscriber,
     ):
         subscriber.subscribe("b")  # ZMQ_CONFLATE would keep this subscription only
-        publisher.wait_subscribers(2, timeout=5)
+        publisher.wait_subscribers(2, timeout=5)  # its two subscriptions
         for topic in "aab":
             for value in range(5):  # arrays of 160 KB are frames of their own
                 publisher.pub(topic, {"value": value, "array": np.full(20_000, value)})

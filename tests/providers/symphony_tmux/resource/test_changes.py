@@ -1,4 +1,4 @@
-"""Which changes of window inputs restart a process, and which replace the resource."""
+"""Which changes of window inputs restart a process; a reason to repair it is no change of an input."""
 
 from __future__ import annotations
 
