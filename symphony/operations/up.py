@@ -295,7 +295,7 @@ def _changed_code(selected: SelectedStack, planned: Planned, started: Collection
     code = before.state.keys() - {*before.program}
     if changed := sorted(file for file in code if now.get(file) != before.state[file]):
         names = listed([process["path"] for process in processes], 3)
-        again = f"`symphony up {selected.name.stack}` starts them again"
+        again = f"`symphony restart {selected.name.stack}` starts all again"
         yield f"{listed(changed, 3)} changed while {names} started, with the old or the new version: {again}"
 
 
