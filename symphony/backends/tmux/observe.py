@@ -231,12 +231,14 @@ def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
     condition = observe.condition(facts, listing)
     services: Mapping[str, str] = facts.get("services") or {}
     status = replace(_status_of(path, facts, condition, look), code=services.get(VARIABLE, ""))
-    if not facts.get("restart_policy") and not (facts.get("is_supervised") and status.state == "running"):
+    # Without a policy, its supervisor restarts a process whose port was in use, and that of the experiment
+    # restarts a process with another.
+    may_restart = facts.get("is_supervised") or any(name.endswith("_BIND") for name in services)
+    if not facts.get("restart_policy") and not (may_restart and status.state == "running"):
         return status
     from symphony.backends import process_logs
 
     restarting = process_logs.starting_again(status, str(facts["log"]), int(facts["attempt"]))
-    # Without a policy nothing starts it again, unless the supervisor of the experiment has just done so.
     return restarting if facts.get("restart_policy") or restarting.state == "running" else status
 
 

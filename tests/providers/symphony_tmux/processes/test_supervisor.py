@@ -300,11 +300,13 @@ def test_a_process_waits_for_a_port_in_use_and_says_so(
         status = _status(rig, outputs)
         assert (status.state, status.ready, status.pid) == ("waiting", False, None)
         assert f"pid {os.getpid()}" in status.why
+        freed = time.time()
         assert (
             f"pid {os.getpid()}" in tmux_observe.why(_recorded_experiment(rig, outputs), "a", "rl")[-1].what
         )
     rig.until(lambda: b"listens" in rig.printed(outputs))
-    assert _status(rig, outputs).state == "running"
+    assert (status := _status(rig, outputs)).state == "running"
+    assert status.since >= freed - 0.1, "the start of the process that runs"
     if restart_policy is None:
         windows.delete(outputs, Snapshot())
         return
