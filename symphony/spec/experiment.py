@@ -8,7 +8,7 @@ from typing import Any
 
 from symphony.spec.order import Names, names
 from symphony.spec.process import ProcessSpec
-from symphony.spec.setting import PORT, all_of, convert, duration, instance_of, setting, texts, wrong_type
+from symphony.spec.setting import PORT, all_of, convert, duration, instance_of, setting, texts, wrong_value
 from symphony.spec.shared import (
     CodeFiles,
     Declared,
@@ -51,7 +51,7 @@ def _port_range(value: Any, setting: str) -> tuple[int, int] | None:
     ends = [min(value), max(value)] if isinstance(value, range) and value else value
     first, last = convert(ends, tuple[PORT, PORT], setting)
     if first > last:
-        raise wrong_type(setting, value, "the first and the last port, such as (7000, 7999)")
+        raise wrong_value(f"{setting} ends before its first port, {first}", "Write it as (FIRST, LAST)")
     return first, last
 
 

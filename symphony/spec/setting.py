@@ -25,6 +25,10 @@ from symphony.spec.location import caller
 # A converter takes a value and the name of its setting for the error.
 Converter = Callable[[Any, str], Any]
 Scalar = bool | int | float | str
+_BOUND = re.compile(
+    r"Expected `(?:int|float)` (?P<relation>[<>]=?) (?P<limit>[^ ]+)(?: - at `\$(?P<part>.*)`)?$"
+)
+_BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 _MISMATCH = re.compile(r"Expected `(?P<expected>.+?)`, got `(?P<got>.+?)`(?: - at `\$(?P<part>.*)`)?")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -241,8 +245,18 @@ def wrong_type(setting: str, value: object, expected: str) -> WrongTypeError:
     return WrongTypeError(f"{setting} has the type {got}", where=str(caller()), remedy=f"Give {expected}")
 
 
+def wrong_value(what: str, remedy: str) -> WrongTypeError:
+    """Return the error for a value of the right type, with the line of the user's program."""
+    return WrongTypeError(what, where=str(caller()), remedy=remedy)
+
+
 def _wrong(message: str, type: Any, setting: str) -> WrongTypeError:
     """Return the error for a message of msgspec, in symphony's words."""
+    if bound := _BOUND.match(message):
+        words = _BOUNDS[bound["relation"]]
+        return wrong_value(
+            f"{setting}{bound['part'] or ''} must be {words} {bound['limit']}", "Give such a number"
+        )
     if (match := _MISMATCH.fullmatch(message)) is None:
         literals = [part for part in (type, *get_args(type)) if get_origin(part) is Literal]
         choices = ", ".join(str(choice) for literal in literals for choice in get_args(literal))
