@@ -18,6 +18,8 @@ from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.process import ProcessSpec
 from symphony_tmux.processes import launch_file
 
+# Interpreter -> the suffix of its scripts.
+_SCRIPTS = {"python": ".py", "sh": ".sh", "bash": ".sh", "perl": ".pl"}
 # Shell syntax: quotes, variables, patterns, assignments and redirections.
 _SHELL_SYNTAX = re.compile(r"""[^\w\s./:,@%+=-]|^\s*\w+=""")
 
@@ -73,7 +75,7 @@ def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[
         if why and not _is_shell_word(words[0]):
             what = f"{name} runs {words[0]}: {why}"
             yield Problem(what, "check the command's spelling and PATH", (process.at(setting),))
-        elif (file := _python_file(words)) and not os.path.lexists(start_dir / file):
+        elif (file := _script(words)) and not os.path.lexists(start_dir / file):
             what = f"{name} runs {file}, which is not in its start folder"
             yield Problem(what, "check the file's name, or set start_dir", (process.at(setting),))
 
@@ -84,12 +86,13 @@ def _plain_words(line: str) -> list[str]:
     return words[1:] if words[:1] == ["exec"] else words
 
 
-def _python_file(words: Sequence[str]) -> str:
-    """Return FILE.py of `python -u FILE.py ARG`, or an empty string."""
-    if not Path(words[0]).name.startswith("python") or {"-m", "-c"} & set(words):
+def _script(words: Sequence[str]) -> str:
+    """Return FILE.py of `python -u FILE.py ARG`, the script of a shell or of perl, or an empty string."""
+    suffix = _SCRIPTS.get(Path(words[0]).name.rstrip("0123456789."))
+    if suffix is None or {"-m", "-c", "-e"} & set(words):
         return ""
     file = next((word for word in words[1:] if not word.startswith("-")), "")
-    return file if file.endswith(".py") else ""
+    return file if file.endswith(suffix) else ""
 
 
 @cache

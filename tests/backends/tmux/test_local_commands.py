@@ -103,7 +103,7 @@ def remarks_of(experiment, tmp_path):
     return tuple(local_commands.missing_programs(experiment.spec, tmp_path, os.environ["PATH"]))
 
 
-def test_a_missing_python_script_is_a_remark(tmp_path):
+def test_a_missing_script_is_a_remark(tmp_path):
     (tmp_path / "there.py").touch()
     experiment = Experiment("rl")
     experiment.new_process("a", command="python3", args=["-u", "nosuch.py"])
@@ -113,8 +113,11 @@ def test_a_missing_python_script_is_a_remark(tmp_path):
     experiment.new_process("e", cmds=["exec python3 nosuch.py --lr=0.1"])
     experiment.new_process("f", cmds=["cd x", "python3 nosuch.py"])
     experiment.new_process("g", cmds=["cd x && python3 nosuch.py"])
+    experiment.new_process("h", command=["bash", "nosuch.sh"])
+    experiment.new_process("i", command=["bash", "-c", "nosuch.sh"])
     remarks = remarks_of(experiment, tmp_path)
-    assert [remark.what.split(",")[0] for remark in remarks] == ["a runs nosuch.py", "e runs nosuch.py"]
+    told = [remark.what.split(",")[0] for remark in remarks]
+    assert told == ["a runs nosuch.py", "e runs nosuch.py", "h runs nosuch.sh"]
     assert remarks[0].where[0].file == __file__
 
 
