@@ -21,6 +21,7 @@ _ENDED = frozenset(
         *("PREEMPTED", "TIMEOUT", "REVOKED"),
     }
 )
+_SIGNS = "*~#!%$@^-+"
 _ENDED_ALREADY = re.compile(r"Invalid job id|already complet", re.IGNORECASE)
 _UNANSWERED = re.compile(r"Unable to contact|Connection refused|timed out|Unable to process configuration")
 
@@ -150,10 +151,13 @@ def nodes_by_partition(configuration: str) -> dict[str, dict[str, str]]:
     """Return the nodes of each partition with their states, such as idle or drain; "" is the default one."""
     nodes: dict[str, dict[str, str]] = {}
     for line in call(configuration, ["sinfo", "-h", "-a", "-N", "-o", "%N %P %t"]).splitlines():
-        name, partition, state = line.split()
-        nodes.setdefault(partition.removesuffix("*"), {})[name] = state
-        if partition.endswith("*"):
-            nodes.setdefault("", {})[name] = state
+        # Some versions print the name of the cluster first.
+        if len(words := line.split()) == 3:
+            name, partition, state = words
+            # A sign after the state says more, such as mix- of a node that is planned for another job.
+            nodes.setdefault(partition.removesuffix("*"), {})[name] = state.rstrip(_SIGNS)
+            if partition.endswith("*"):
+                nodes.setdefault("", {})[name] = state.rstrip(_SIGNS)
     return nodes
 
 

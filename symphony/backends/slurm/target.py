@@ -153,14 +153,14 @@ def _missing_nodes(options: Sequence[str], settings: Settings) -> str:
 
 
 def _unavailable_nodes(options: Sequence[str], settings: Settings) -> str:
-    """Return which nodes of the job's partitions Slurm does not use now; empty if there is none."""
-    partitions = [
-        name for part in job_size.components(options) for name in job_size.partition_of(part).split(",")
-    ]
+    """Return the nodes that Slurm does not use now, if the others are too few for the job; else empty."""
+    components = job_size.components(options)
     nodes = commands.nodes_by_partition(settings.slurm_conf or "")
-    states = {node: state for name in partitions for node, state in nodes.get(name, {}).items()}
-    missing = [f"{node} {state}" for node, state in states.items() if state.rstrip("*$~#") not in _IN_USE]
-    return and_more(missing, 3)
+    names = {name for part in components for name in job_size.partition_of(part).split(",")}
+    states = {node: state for name in names for node, state in nodes.get(name, {}).items()}
+    missing = [f"{node} {state}" for node, state in states.items() if state not in _IN_USE]
+    is_short = len(states) - len(missing) < sum(map(job_size.nodes_of, components))
+    return and_more(missing, 3) if is_short else ""
 
 
 def _over_limits(components: Iterable[Sequence[str]], limits: Mapping[str, str]) -> Iterator[Problem]:

@@ -49,6 +49,15 @@ def test_the_output_of_squeue_is_parsed(
     assert in_queue(today) == f"{words} 23:59"
 
 
+def test_nodes_and_their_states_are_read_without_signs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "CLUSTER: lab\\nn1 main* mix-\\nn2 main* drain*\\nn2 gpu drain*\\n"
+    install_program(tmp_path, "sinfo", f"printf '{rows}'", monkeypatch)
+    main = {"n1": "mix", "n2": "drain"}
+    assert commands.nodes_by_partition("") == {"main": main, "": main, "gpu": {"n2": "drain"}}
+
+
 def test_time_limits_of_sinfo_and_times_of_sbatch_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
