@@ -139,7 +139,7 @@ def test_messages_for_a_stopped_subscriber_are_bounded(spawn, policy):
 
 
 @pytest.mark.timeout(30)
-def test_policy_latest_keeps_the_newest_message_of_all_publishers_and_topics():
+def test_policy_latest_keeps_a_single_message_the_newest_of_all_publishers_and_topics():
     with (
         caraml.ZmqPub(port=0, serializer="msgpack") as publisher,
         caraml.ZmqSub(
