@@ -28,7 +28,7 @@ class RunRequest:
     experiment: the name of their experiment.
     manifests:  whether to report the Kubernetes manifests as well.
     parameters: the names of the parameters that the command sets.
-    changed:    name -> text of the parameters that YAML reads as another text, as the file has them.
+    unquoted:   name -> text in the settings file, for the parameters without quotes there.
     images:     name -> `repository@sha256:...` of the images to run instead of building them.
     """
 
@@ -38,7 +38,7 @@ class RunRequest:
     experiment: str = ""
     manifests: bool = False
     parameters: tuple[str, ...] = ()
-    changed: Mapping[str, str] = field(default_factory=dict[str, str])
+    unquoted: Mapping[str, str] = field(default_factory=dict[str, str])
     images: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property

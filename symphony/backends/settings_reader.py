@@ -77,15 +77,10 @@ def places(*files: Path) -> dict[str, Location]:
     return {key: location for key, (location, _) in _places(files).items()}
 
 
-def changed_by_yaml(config: Mapping[str, Any], *files: Path) -> dict[str, str]:
-    """Return the settings that YAML reads as another text (1.10 as 1.1, a date), as the files have them."""
+def unquoted(*files: Path) -> dict[str, str]:
+    """Return the settings without quotes as the files have them: YAML may read 1.10 as 1.1, or a date."""
     nodes = {key: node for key, (_, node) in _places(files).items() if type(node).__name__ == "ScalarNode"}
-    plain = {key: node.value for key, node in nodes.items() if node.style is None and key in config}
-    return {
-        key: written
-        for key, written in plain.items()
-        if written != _text(config[key]) or _NUMBER_OF_ENGINE.fullmatch(written)
-    }
+    return {key: node.value for key, node in nodes.items() if node.style is None}
 
 
 def files_of(folder: Path, stack: str) -> tuple[Path, ...]:

@@ -105,7 +105,7 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return name -> value, default and origin of each parameter."""
     project, config = pulumi.get_project(), pulumi.Config()
     places = settings_reader.places(*settings_reader.files_of(Path.cwd(), pulumi.get_stack()))
-    requested, changed = run_request.current().parameters, run_request.current().changed
+    requested, unquoted = run_request.current().parameters, run_request.current().unquoted
     settings = {**pulumi.runtime.config.get_config_env(), **pulumi.runtime.config.CONFIG.get()}
     names = [key.partition(":")[2] for key in settings if key.startswith(f"{project}:")]
 
@@ -123,9 +123,10 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
     types: dict[str, Any] = {name: type(default) for name, default in defaults.items()}
     for name, default in defaults.items():
         text = config.get(name)
-        if types[name] is str and name in changed and name not in requested:
-            what = f"the parameter {name}: YAML reads {changed[name]} as {text}"
-            raise UserError(what, where=where(name), remedy=f'Quote it: "{changed[name]}"')
+        is_of_file = name in unquoted and name not in requested and text is not None
+        if types[name] is str and is_of_file and text != unquoted[name]:
+            what = f"the parameter {name}: YAML reads {unquoted[name]} as {text}"
+            raise UserError(what, where=where(name), remedy=f'Quote it: "{unquoted[name]}"')
         try:
             value: Any = default if text is None else msgspec.convert(text, types[name], strict=False)
         except msgspec.ValidationError:

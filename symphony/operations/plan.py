@@ -428,7 +428,7 @@ class RecordedStack:
         processes = self.stack.processes.values()
         experiment = self.stack.experiment
         own = f"{selected.name.project}:"
-        changed = settings_reader.changed_by_yaml(selected.config, selected.config_file)
+        unquoted = settings_reader.unquoted(selected.config_file)
         return RunRequest(
             runs_on=self.stack.backend,
             recorded=tuple(sorted(str(facts["uid"]) for facts in processes if facts.get("uid"))),
@@ -436,7 +436,7 @@ class RecordedStack:
             experiment=experiment.name if experiment else "",
             manifests=manifests,
             parameters=tuple(key.removeprefix(own) for key in selected.overrides if key.startswith(own)),
-            changed={key.removeprefix(own): text for key, text in changed.items() if key.startswith(own)},
+            unquoted={key.removeprefix(own): text for key, text in unquoted.items() if key.startswith(own)},
             images=origin.images if (origin := kept_code.origin(selected.workspace.folder)) else {},
         )
 

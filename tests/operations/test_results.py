@@ -117,8 +117,9 @@ def test_a_text_parameter_that_yaml_changes_is_refused_at_its_line(sandbox: Sand
         refused = sandbox.symphony("plan", "rl", code=2).err
         assert f"YAML reads {written} as" in refused
         assert "Pulumi.rl.yaml:2" in refused
-    settings.write_text('config:\n  sandbox:tag: "1.10"\n')
-    assert "tag 1.10" in sandbox.symphony("plan", "rl").out
+    for written, text in (('"1.10"', "1.10"), ("yes", "yes"), ("v1", "v1")):
+        settings.write_text(f"config:\n  sandbox:tag: {written}\n")
+        assert f"tag {text}" in sandbox.symphony("plan", "rl").out
 
 
 def test_parameters_from_the_command_line_reach_runs_and_results(sandbox: Sandbox) -> None:
