@@ -183,15 +183,6 @@ def matching(folder: Path, pattern: str) -> list[Path]:
     return [folder / name for name in glob.glob(pattern, root_dir=folder)]  # noqa: PTH207
 
 
-def names(folder: Path, prefix: str = "") -> frozenset[str]:
-    """Return the names of the JSON files of a folder that begin with a prefix; none without the folder."""
-    try:
-        every = os.listdir(folder)  # noqa: PTH208
-    except FileNotFoundError:
-        return frozenset()
-    return frozenset(name for name in every if name.startswith(prefix) and name.endswith(".json"))
-
-
 def process_folder() -> Path:
     """Return a private folder of this process, with a path short enough for sockets in it.
 

@@ -63,7 +63,7 @@ LINGER = 600.0
 RANGE = (20000, 29999)
 _DEADLINE = 60.0
 # Variables that Slurm sets for the batch step only, or for the GPUs of its component.
-_OF_BATCH_STEP = frozenset(
+_BATCH_STEP_VARIABLES = frozenset(
     {
         *("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"),
         *("HOSTNAME", "ENVIRONMENT"),
@@ -718,10 +718,8 @@ def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
 
 
 def _slurm_reason(output: str, number: int, job: commands.Job | None) -> str:
-    """Return why Slurm ends the job, as its last line in the output of the batch script says.
-
-    If that gives no cause: Slurm shows the job as running only at its time limit.
-    """
+    """Return why Slurm ends the job, as its last line in the output of the batch script says."""
+    # Slurm shows an ending job as running only at its time limit, of which the line does not tell.
     if job is not None and job.state == "RUNNING":
         return _TIME_LIMIT
     now = datetime.now()
@@ -783,7 +781,7 @@ def main() -> None:
     # and its GPUs would reach steps on other nodes.
     for name in [*os.environ]:
         is_layout = name.startswith("SLURM_") and name not in ("SLURM_CONF", "SLURM_JOB_ID")
-        if is_layout or name in _OF_BATCH_STEP:
+        if is_layout or name in _BATCH_STEP_VARIABLES:
             del os.environ[name]
     records = folder.records()
     if not is_again:

@@ -171,10 +171,11 @@ def test_type_checkers_find_each_mistake_and_nothing_else(
     assert {lines[number] for number in result - wrong} == set(), "found where nothing is wrong"
 
 
-# The receivers of examples that need Docker, a cluster, or an experiment that runs; others test what they do.
+# Words of the examples that need Docker, a cluster, or an experiment that runs; others test what they do.
 NEED_MORE = re.compile(
-    "[Cc]luster|[Bb]uilder|ispatcher|session|planned|self|MyParser|symphony.tmux|get_process|run_program"
-    "|clean_images|with Experiment|subprocess"
+    "cluster|builder|dispatcher|session|planned|self|MyParser|symphony.tmux|get_process|run_program"
+    "|clean_images|with Experiment|subprocess",
+    re.IGNORECASE,
 )
 
 

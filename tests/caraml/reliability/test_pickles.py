@@ -71,7 +71,7 @@ def test_pickles_of_unauthenticated_peers_are_never_loaded(spawn, tmp_path, monk
 
 @pytest.mark.timeout(20)
 def test_pickles_of_an_impostor_on_an_ipc_path_are_never_loaded(tmp_path, monkeypatch):
-    """Who bound the path first may be another user, so an answer must be signed where there is a key."""
+    """Another user may have bound the path first, so an answer must be signed where there is a key."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     canary = tmp_path / "canary"
     with zmq.Context() as context, context.socket(zmq.REP) as stranger:

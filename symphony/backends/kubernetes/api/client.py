@@ -41,8 +41,8 @@ _RETRIED_STATUSES = (429, 502, 503, 504)
 _CLOCK_TOLERANCE = 3.0
 
 # OpenSSL's codes of a certificate for another host or address, and its marks in messages.
-_OTHER_NAME = (62, 64)
-_OF_OPENSSL = re.compile(r"^_ssl\.c:\d+: |^\[\w+: \w+\] | \(_ssl\.c:\d+\)")
+_WRONG_HOST_CODES = (62, 64)
+_OPENSSL_MARKS = re.compile(r"^_ssl\.c:\d+: |^\[\w+: \w+\] | \(_ssl\.c:\d+\)")
 
 Body = dict[str, Any]
 _is_short = ContextVar("short_timeouts", default=False)
@@ -252,14 +252,14 @@ class Client:
         causes = [*_causes(error)]
         cause = causes[-1]
         if isinstance(cause, ssl.SSLCertVerificationError):
-            is_of_other = cause.verify_code in _OTHER_NAME
+            is_of_other = cause.verify_code in _WRONG_HOST_CODES
             name = "tls-server-name or server" if is_of_other else "certificate-authority-data"
             return Unreachable(
                 f"the certificate of {self.access.server} is not trusted: {cause.verify_message.rstrip('.')}",
                 remedy=f"Correct {name} of the cluster in the kubeconfig",
             )
         why = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
-        why = _OF_OPENSSL.sub("", why).lower()
+        why = _OPENSSL_MARKS.sub("", why).lower()
         proxy: Any = getattr(self.access.pool, "proxy", None)
         if proxy is not None and any(type(each).__name__ == "ProxyError" for each in causes):
             return Unreachable(
