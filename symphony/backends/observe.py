@@ -41,7 +41,7 @@ class Recorded:
         host: The machine it was started on, if the backend is local.
         connection: How to reach its backend, such as the Kubernetes context.
         objects: The path of each other object -> its uid.
-        not_created: The processes that the program declares and the last run did not create.
+        not_created: path -> the declared settings of each process that the last run did not create.
     """
 
     owner: str
@@ -50,7 +50,7 @@ class Recorded:
     host: str = ""
     connection: Mapping[str, str] = field(default_factory=dict[str, str])
     objects: Mapping[str, str] = field(default_factory=dict[str, str])
-    not_created: tuple[str, ...] = ()
+    not_created: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from symphony.backends.kubernetes import identity, inventory, pod_status, reasons, supervisor
+from symphony.backends.kubernetes import admission, identity, inventory, pod_status, reasons, supervisor
 from symphony.backends.kubernetes import watch as watching
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import (
@@ -59,11 +59,11 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
     objects: dict[str, str] = {}
-    namespace, declared, supervisor_name = "", list[str](), ""
+    namespace, declared, supervisor_name = "", dict[str, Mapping[str, Any]](), ""
     waits: dict[str, list[Mapping[str, Any]]] = {}
     for resource in resources:
         if resource.type == _PROCESS_TYPE:
-            declared.append(resource.name)
+            declared[resource.name] = mapping(resource.inputs, DECLARED)
             waits[resource.name] = listing(resource.inputs, DECLARED, "waits_for")
         if resource.type in _RECORDED_KINDS and _is_ours(resource):
             objects.update(_recorded_object(resource))
@@ -90,7 +90,7 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
         facts["waits_for"] = [wait for path in in_pod for wait in waits.get(path, ())]
         facts["supervisor"] = supervisor_name
         facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
-    not_created = tuple(path for path in declared if path not in processes)
+    not_created = {path: inputs for path, inputs in declared.items() if path not in processes}
     return Recorded(
         owner, namespace, processes, connection=connection, objects=objects, not_created=not_created
     )
@@ -357,15 +357,18 @@ def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
     """Return the processes that the state does not have; the cluster is asked only if there are any."""
     if not recorded.not_created:
         return []
-    rules = reasons.admission_rules(client, recorded.physical_name)
-    why = f"not created: {'; '.join(rules) or reasons.UNKNOWN}"
     unrecorded = reasons.with_pods(client, recorded.physical_name)
+    rules = admission.Rules(client, recorded.physical_name)
     return [
         replace(pod_status.status(path, *unrecorded[path]), why=reasons.UNRECORDED)
         if path in unrecorded
-        else ProcessStatus(path, "lost", ready=False, why=why)
-        for path in recorded.not_created
+        else ProcessStatus(path, "lost", ready=False, why=_refused(rules.refusing(declared)))
+        for path, declared in recorded.not_created.items()
     ]
+
+
+def _refused(rules: Sequence[str]) -> str:
+    return f"not created: {'; '.join(rules) or reasons.UNKNOWN}"
 
 
 def _pending_balancers(client: Client, recorded: Recorded) -> Collection[str]:

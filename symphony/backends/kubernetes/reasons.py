@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from symphony.backends.kubernetes import inventory, pod_status, supervisor
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
@@ -16,7 +16,6 @@ LOAD_BALANCER = "LoadBalancer"
 PENDING = "its LoadBalancer has no address yet"
 UNKNOWN = "the last `up` stopped before creating it, or the cluster refused it"
 UNRECORDED = "the connection broke off before the last `up` recorded it; the next one does"
-_BOUNDS = {"max": "at most", "min": "at least", "maxLimitRequestRatio": "a limit/request ratio of at most"}
 _PAGE = 500
 # The beginning of the message about a refused pod of a Job; the pod's name in it changes with each try.
 _REFUSED = re.compile(
@@ -123,39 +122,6 @@ def with_pods(client: Client, namespace: str) -> dict[str, tuple[str, Values]]:
     pods = labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))
     places = (place for name, pod in pods.items() for place in supervisor.places_of(name, pod))
     return {place["path"]: (place["container"], pods[place["pod"]]) for place in places}
-
-
-def admission_rules(client: Client, namespace: str) -> list[str]:
-    """Return the rules that may refuse pods: limit ranges, and the exhausted quotas, else all quotas."""
-    quotas = [
-        (f"quota {text(quota, 'metadata', 'name')}: {kind} {used} of {hard}", used == hard)
-        for quota in _items(client, namespace, "resourcequotas")
-        for kind, hard in mapping(quota, "status", "hard").items()
-        if (used := mapping(quota, "status", "used").get(kind)) is not None
-    ]
-    exhausted = [f"{rule} used" for rule, is_full in quotas if is_full]
-    ranges = _items(client, namespace, "limitranges")
-    bounds = [bound for limit_range in ranges for bound in _bounds(limit_range)]
-    return [*(exhausted or (rule for rule, _ in quotas)), *bounds]
-
-
-def _bounds(limit_range: Values) -> Iterator[str]:
-    name = text(limit_range, "metadata", "name")
-    for limit in listing(limit_range, "spec", "limits"):
-        bounds = [
-            f"{words} {amount} {kind}"
-            for field, words in _BOUNDS.items()
-            for kind, amount in mapping(limit, field).items()
-        ]
-        if bounds:
-            yield f"limit range {name}: {', '.join(bounds)} per {text(limit, 'type')}"
-
-
-def _items(client: Client, namespace: str, kind: str) -> list[Values]:
-    """Return the objects of a kind; empty if the user may not list them."""
-    with contextlib.suppress(Refused):
-        return [*client.items(path_of(kind, namespace))]
-    return []
 
 
 def load_balanced_pod(inputs: Values) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symphony.backends.kubernetes import inventory, pod_status, reasons, supervisor
+from symphony.backends.kubernetes import admission, inventory, pod_status, reasons, supervisor
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text
 from symphony.backends.kubernetes.logs import last_lines
@@ -123,7 +123,7 @@ def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list
     facts = recorded.processes.get(path)
     try:
         if facts is None:
-            return [_not_created(client, recorded.physical_name, path, name)]
+            return [_not_created(client, recorded, path, name)]
         return list(chain(_read(client, recorded.physical_name, path, facts), name))
     except SymphonyError as error:
         planned = [Link("planned", _planned(facts))] if facts is not None else []
@@ -186,13 +186,14 @@ def _schedulable(client: Client, pod: Values) -> str:
     return nodes.remedy_of(pod, bodies, pods)
 
 
-def _not_created(client: Client, namespace: str, path: str, name: str) -> Link:
+def _not_created(client: Client, recorded: Recorded, path: str, name: str) -> Link:
     """Return the step of a process that is declared but not in the state."""
+    namespace = recorded.physical_name
     if path in reasons.with_pods(client, namespace):
         return Link(
             "created", f"yes, but {reasons.UNRECORDED}", broken=True, remedy=f"Run `symphony up {name}`"
         )
-    rules = reasons.admission_rules(client, namespace)
+    rules = admission.Rules(client, namespace).refusing(recorded.not_created.get(path, {}))
     remedy = f"`symphony up {name}` tries again and shows the reason"
     if rules:
         remedy = f"Request less, stop other pods in {namespace}, or ask for a higher quota; {remedy}"

@@ -51,10 +51,10 @@ def test_other_providers_of_the_program_do_not_change_the_recorded_cluster(their
 
 
 def test_declared_processes_that_were_never_created_are_recorded() -> None:
-    process = Resource("urn::g/b", "symphony:index:Process", "", "", {}, {}, "")
+    process = Resource("urn::g/b", "symphony:index:Process", "", "", {"declared": {"name": "b"}}, {}, "")
     result = observe.recorded(OWNER, [OURS, NAMESPACE, process])
     assert result is not None
-    assert result.not_created == ("g/b",)
+    assert result.not_created == {"g/b": {"name": "b"}}
 
 
 def experiment(sidecar: bool = True) -> Experiment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,23 +76,63 @@ def test_a_process_that_completed_with_its_experiment_needs_no_remedy() -> None:
     assert (last.what, last.remedy) == (f"stopped: {supervisor.COMPLETED}", "")
 
 
-QUOTA = {"metadata": {"name": "few"}, "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
-RANGE = {"metadata": {"name": "small"}, "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}}
+QUOTA = {
+    "metadata": {"name": "few"},
+    "status": {"hard": {"pods": "1", "requests.cpu": "4"}, "used": {"pods": "1", "requests.cpu": "3"}},
+}
+RANGE = {
+    "metadata": {"name": "small"},
+    "spec": {"limits": [{"type": "Container", "max": {"cpu": "1", "memory": "1Gi"}}]},
+}
 
 
-def test_status_of_a_pod_never_created_names_every_rule_that_may_refuse_it() -> None:
+@pytest.mark.parametrize(
+    ("pods", "declared", "rules"),
+    [
+        ("1", {}, ["quota few: pods 1 of 1 used"]),
+        ("1", {"resource_request": {"cpu": "500m"}}, ["quota few: pods 1 of 1 used"]),
+        (
+            "1",
+            {"resource_request": {"cpu": "500m"}, "resource_limit": {"cpu": 2}},
+            ["quota few: pods 1 of 1 used", "limit range small: at most 1 cpu per Container"],
+        ),
+        (
+            "2",
+            {"resource_request": {"cpu": "2"}},
+            [
+                "quota few: requests.cpu 3 of 4 used, and the process needs 2",
+                "limit range small: at most 1 cpu per Container",
+            ],
+        ),
+        # None refuses it now.
+        (
+            "2",
+            {},
+            [
+                "quota few: pods 1 of 2 used",
+                "quota few: requests.cpu 3 of 4 used",
+                "limit range small: at most 1 cpu, at most 1Gi memory per Container",
+            ],
+        ),
+    ],
+)
+def test_status_of_a_pod_never_created_names_the_rules_that_refuse_it(
+    pods: str, declared: Body, rules: list[str]
+) -> None:
+    quota = {**QUOTA, "status": {**QUOTA["status"], "hard": {**QUOTA["status"]["hard"], "pods": pods}}}
+
     def answer(asked: Asked) -> Answer:
         kind = asked.path.partition("?")[0].rpartition("/")[2]
-        return 200, {"items": {"resourcequotas": [QUOTA], "limitranges": [RANGE]}.get(kind, [])}
+        return 200, {"items": {"resourcequotas": [quota], "limitranges": [RANGE]}.get(kind, [])}
 
     with serving(answer) as api:
-        link = why.read_chain(api.client(), Recorded("o", "rl", {}, not_created=("b",)), "b", "rl")[-1]
-        # Both may refuse it: the quota is not the only cause.
-        assert link.more == ("quota few: pods 1 of 1 used", "limit range small: at most 1 cpu per Container")
+        recorded = Recorded("o", "rl", {}, not_created={"b": declared})
+        link = why.read_chain(api.client(), recorded, "b", "rl")[-1]
+        assert [*link.more] == rules
         connection = {"kubeconfig": api.kubeconfig()}
-        (statuses,) = observe.statuses([Recorded("o", "rl", {}, connection=connection, not_created=("b",))])
+        (statuses,) = observe.statuses([replace(recorded, connection=connection)])
         assert not isinstance(statuses, Exception)
-        assert statuses[0].why.startswith("not created: quota few: pods 1 of 1 used")
+        assert statuses[0].why == f"not created: {'; '.join(rules)}"
 
 
 def test_a_pod_that_no_state_records_is_shown_as_it_runs() -> None:
@@ -100,7 +141,7 @@ def test_a_pod_that_no_state_records_is_shown_as_it_runs() -> None:
     unrecorded["metadata"] = {"name": "a", "labels": {labels.POD: "a"}, "annotations": {}}
     unrecorded["spec"]["containers"][0]["name"] = "a"
     with serving(lambda asked: (200, {"items": [unrecorded] if "/pods" in asked.path else []})) as api:
-        recorded = Recorded("o", "rl", {}, connection={"kubeconfig": api.kubeconfig()}, not_created=("a",))
+        recorded = Recorded("o", "rl", {}, connection={"kubeconfig": api.kubeconfig()}, not_created={"a": {}})
         (statuses,) = observe.statuses([recorded])
         assert not isinstance(statuses, Exception)
         assert (statuses[0].state, statuses[0].why) == ("running", reasons.UNRECORDED)
