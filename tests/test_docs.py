@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,21 @@ def test_folders_in_architecture_md_exist_and_are_complete() -> None:
     assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
     packages = {each.parent.name for each in (ROOT / "symphony").glob("*/__init__.py")}
     assert {folder.partition("/")[2] for folder in folders if folder.startswith("symphony/")} == packages
+
+
+def test_rooms_and_imports_in_architecture_md_are_those_of_the_code() -> None:
+    page = text("docs/architecture.md")
+    rooms = re.findall(r"^\| `([\w/]+\.py)` \| (.+) \|$", page, re.M)
+    assert len(rooms) == 17
+    for file, sentence in rooms:
+        docstring = ast.get_docstring(ast.parse(text(file))) or ""
+        assert docstring.partition("\n\n")[0].replace("\n", " ") == sentence
+    contract = tomllib.loads(text("pyproject.toml"))["tool"]["importlinter"]["contracts"][0]
+    drawn = page.partition("## Imports")[2].partition("```text\n")[2].partition("```")[0]
+    leaves = f"leaves: {', '.join(contract['exhaustive_ignores'])}"
+    assert drawn.split("\n") == [
+        f" {layer}".replace(" : ", ", ") for layer in [*contract["layers"], leaves]
+    ] + [""]
 
 
 def test_files_links_commands_and_make_targets_named_in_the_docs_exist() -> None:
