@@ -26,7 +26,7 @@ def _exports() -> dict[str, str]:
     engine = binary.require()
     file_store.prepare()
     project = workspace.find_usable()
-    env = environment.for_engine(engine)
+    env = environment.for_engine()
     names = {*environment.defaults(), environment.NO_PLUGINS, *environment.MACHINE_VARIABLES}
     # It would change the output of `pulumi preview --json`.
     names.discard("PULUMI_ENABLE_STREAMING_JSON_PREVIEW")

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from symphony import paths, run_request
-from symphony.engine.binary import Engine
 from symphony.errors import SymphonyError
 
 # The caller's umask, for the processes of an experiment: the engine itself runs with 077.
@@ -28,18 +27,14 @@ _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
 _GOGC = "200"
 
 
-def for_engine(
-    engine: Engine, *, extra: Mapping[str, str] | None = None, fetch_plugins: bool = False
-) -> dict[str, str]:
+def for_engine(*, extra: Mapping[str, str] | None = None, fetch_plugins: bool = False) -> dict[str, str]:
     """Return the caller's environment, with defaults for unset variables and with `extra` over both.
 
     Args:
-        engine: The engine that is started.
         extra: Variables of this run.
         fetch_plugins: Let the engine download the plugins of the resources that a program registers.
     """
     env = dict(os.environ)
-    env["PATH"] = path_with(env.get("PATH", os.defpath), engine.folder)
     for name, value in defaults().items():
         env.setdefault(name, value)
     if fetch_plugins and EXPORTED in env:

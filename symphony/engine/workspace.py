@@ -233,7 +233,7 @@ def pulumi(
         return subprocess.run(
             [engine.pulumi, *arguments, "--non-interactive", "--color=never"],
             cwd=workspace.folder,
-            env=environment.for_engine(engine, extra=environment.python()),
+            env=environment.for_engine(extra=environment.python()),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

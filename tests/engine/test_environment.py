@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -11,14 +12,11 @@ from pathlib import Path
 import pytest
 
 from symphony.engine import environment
-from symphony.engine.binary import Engine
-
-ENGINE = Engine(Path("/opt/engine/pulumi"), "cache")
 
 
 def test_variables_of_the_user_override_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GOGC", raising=False)
-    env = environment.for_engine(ENGINE)
+    env = environment.for_engine()
     assert env["PULUMI_SKIP_UPDATE_CHECK"] == "true"
     assert "PULUMI_SKIP_CHECKPOINTS" not in env, "that is for a run to decide"
     assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "true"
@@ -29,12 +27,13 @@ def test_variables_of_the_user_override_defaults(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("USER", raising=False)
     monkeypatch.setenv("PULUMI_SKIP_UPDATE_CHECK", "false")
     monkeypatch.setenv("PULUMI_PYTHON_CMD", "/my/python")
-    env = environment.for_engine(ENGINE, fetch_plugins=True, extra={"MINE": "1"})
+    env = environment.for_engine(fetch_plugins=True, extra={"MINE": "1"})
     assert env["PULUMI_SKIP_UPDATE_CHECK"] == "false"
     assert env["PULUMI_PYTHON_CMD"] == "/my/python"
     assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "false"
     assert (env["PULUMI_BACKEND_URL"], env["GOGC"], env["MINE"]) == ("gs://bucket", "50", "1")
     assert env["USER"], "the engine fails without one"
+    assert env["PATH"] == os.environ["PATH"], "the program and its processes inherit it"
 
 
 def test_exports_of_symphony_env_do_not_disable_plugin_downloads(
@@ -42,18 +41,18 @@ def test_exports_of_symphony_env_do_not_disable_plugin_downloads(
 ) -> None:
     name = "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"
     monkeypatch.setenv(name, "true")
-    assert environment.for_engine(ENGINE, fetch_plugins=True)[name] == "true", "the user's own word"
+    assert environment.for_engine(fetch_plugins=True)[name] == "true", "the user's own word"
     monkeypatch.setenv(environment.EXPORTED, "1")
-    assert environment.for_engine(ENGINE, fetch_plugins=True)[name] == "false"
-    assert environment.for_engine(ENGINE)[name] == "true"
+    assert environment.for_engine(fetch_plugins=True)[name] == "false"
+    assert environment.for_engine()[name] == "true"
 
 
 @pytest.mark.parametrize("given", ["", "example.com"])
 def test_grpc_to_the_engine_bypasses_proxies(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no_grpc_proxy" not in environment.for_engine(ENGINE)
+    assert "no_grpc_proxy" not in environment.for_engine()
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", given)
-    env = environment.for_engine(ENGINE)
+    env = environment.for_engine()
     assert env["no_grpc_proxy"].split(",") == [*filter(None, [given]), "127.0.0.1"]
     assert env["no_proxy"] == given, "programs of an experiment keep theirs"
 
@@ -66,7 +65,7 @@ def test_path_starts_with_symphony_and_the_engine_once() -> None:
 
 
 def test_the_umask_of_the_caller_is_passed_on(any_umask: int) -> None:
-    assert environment.for_engine(ENGINE)[environment.UMASK_VARIABLE] == f"{any_umask:04o}"
+    assert environment.for_engine()[environment.UMASK_VARIABLE] == f"{any_umask:04o}"
 
 
 def test_the_generated_passphrase_is_used_only_if_the_user_set_none(

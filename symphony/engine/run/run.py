@@ -182,7 +182,7 @@ class Run:
     def _engine(self) -> tuple[Path, dict[str, str]]:
         """Return the program of the engine, and its environment."""
         engine = binary.require()
-        env = environment.for_engine(engine, extra=self.extra, fetch_plugins=self._fetch_plugins)
+        env = environment.for_engine(extra=self.extra, fetch_plugins=self._fetch_plugins)
         self._skips_checkpoints = (
             self.verb != "preview"
             and not self._keeps_checkpoints
