@@ -31,7 +31,7 @@ class Keys:
         self._read_at = -1
 
     @classmethod
-    def of(cls, keys: "str | Path | Keys") -> "Keys":
+    def parse(cls, keys: "str | Path | Keys") -> "Keys":
         """Return the Keys of a socket's `keys=`: a folder, `folder:client`, or Keys."""
         if isinstance(keys, Keys):
             return keys

@@ -107,7 +107,7 @@ class ZmqSocket:
         self.bind = bind
         self.established = False
         self.limits = limits
-        self.keys = None if keys is None else Keys.of(keys)
+        self.keys = None if keys is None else Keys.parse(keys)
         self.heartbeat = heartbeat
         self.max_unread_bytes = 0  # of one connection; 0 for no bound
         self._inode = -1

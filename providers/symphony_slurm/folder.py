@@ -236,7 +236,7 @@ class Folder:
     def experiment(self) -> Experiment | None:
         """Return the declaration; None if nothing is declared yet."""
         file = self._declaration()
-        return experiment_folder.read(file, Experiment) if file is not None else None
+        return experiment_folder.read_json(file, Experiment) if file is not None else None
 
     def declare(self, experiment: Experiment) -> None:
         """Write the declaration, unless it is unchanged."""
@@ -263,7 +263,7 @@ class Folder:
 
     def request(self, path: str, attempt: int) -> Wanted | None:
         """Return a requested start; None if it is no longer requested."""
-        return experiment_folder.read(self._request_file(path, attempt), Wanted)
+        return experiment_folder.read_json(self._request_file(path, attempt), Wanted)
 
     def want(self, wanted: Wanted) -> None:
         """Request a start of a process, in place of earlier requests."""
@@ -285,7 +285,7 @@ class Folder:
     # what the supervisor writes
 
     def record(self, path: str) -> Record | None:
-        return experiment_folder.read(self.process(path) / "record.json", Record)
+        return experiment_folder.read_json(self.process(path) / "record.json", Record)
 
     def records(self) -> dict[str, Record]:
         """Return the record of each declared process that was started or held."""
@@ -299,11 +299,11 @@ class Folder:
 
     def addresses(self) -> dict[str, Address]:
         """Return the address of each service."""
-        return experiment_folder.read(self.place / "services.json", dict[str, Address]) or {}
+        return experiment_folder.read_json(self.place / "services.json", dict[str, Address]) or {}
 
     def usage(self) -> dict[str, StepUsage]:
         """Return what each process that runs used at the last report."""
-        return experiment_folder.read(self.place / "usage.json", dict[str, StepUsage]) or {}
+        return experiment_folder.read_json(self.place / "usage.json", dict[str, StepUsage]) or {}
 
     def note_usage(self, usage: dict[str, StepUsage]) -> None:
         files.replace(self.place / "usage.json", msgspec.json.encode(usage))
@@ -334,11 +334,11 @@ class Folder:
     # the job
 
     def job(self) -> Submitted | None:
-        return experiment_folder.read(self.place / "job.json", Submitted)
+        return experiment_folder.read_json(self.place / "job.json", Submitted)
 
     def options(self) -> tuple[str, ...] | None:
         """Return the options of the job; None without a job."""
-        noted = experiment_folder.read(self.place / "options.json", Options)
+        noted = experiment_folder.read_json(self.place / "options.json", Options)
         return noted.options if noted else None
 
     def note_options(self, options: tuple[str, ...]) -> None:
@@ -348,7 +348,7 @@ class Folder:
         files.replace(self.place / "job.json", msgspec.json.encode(job), durable=True)
 
     def ended(self) -> Ended | None:
-        return experiment_folder.read(self.place / "ended.json", Ended)
+        return experiment_folder.read_json(self.place / "ended.json", Ended)
 
     def forget_end(self) -> None:
         """Remove the reason why an earlier run of the job ended."""

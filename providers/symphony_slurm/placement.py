@@ -30,7 +30,7 @@ class Nodes:
         self._units: dict[str, str] = {}
         self._shares: Mapping[str, Share] = {}
 
-    def of(self, path: str) -> str:
+    def node_of(self, path: str) -> str:
         """Return the node of a process; empty before `place` has placed it."""
         share = self._shares.get(path)
         return self._units.get((share and share.group) or path, "") if share else ""
@@ -84,7 +84,7 @@ def needed(shares: Mapping[str, Share], nodes: int) -> tuple[float, int, dict[st
     loads = dict.fromkeys(placed.names, _NOTHING)
     gpus: dict[str, Counter[str]] = {name: Counter() for name in placed.names}
     for path, share in shares.items():
-        node = placed.of(path)
+        node = placed.node_of(path)
         loads[node] = _sum(loads[node], (share.gpus, share.cpus, share.memory, 1))
         gpus[node][share.gpu_kind] += share.gpus
     kinds = {share.gpu_kind for share in shares.values() if share.gpus}

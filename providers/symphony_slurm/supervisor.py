@@ -285,7 +285,7 @@ class Slurm(logs.Outputs):
         """Make a symphony.supervision.Supervisor for the declaration, with the addresses of its services."""
         known = self._addresses
         ports = {token: known[name].port for name, token in self._experiment.tokens.items() if name in known}
-        hosts = {path: self._nodes.hosts[self._nodes.of(path)] for path in self._experiment.shares}
+        hosts = {path: self._nodes.hosts[self._nodes.node_of(path)] for path in self._experiment.shares}
         self._supervisor = Supervisor(self, self._experiment.supervision.with_addresses(ports, hosts))
 
     def _over(self) -> str:
@@ -398,7 +398,7 @@ class Slurm(logs.Outputs):
                 attempt=attempt,
                 job=self._job,
                 state="held",
-                node=self._nodes.of(path),
+                node=self._nodes.node_of(path),
                 began=known.began if known is not None and is_same else time.time(),
                 hold=hold,
             )
@@ -460,7 +460,7 @@ class Slurm(logs.Outputs):
                 for name, address in self._addresses.items()
                 if self._experiment.services[name].path == request.path
             ]
-            node = self._nodes.of(request.path)
+            node = self._nodes.node_of(request.path)
             words = [
                 *self._srun(request.path, node, self._experiment.shares[request.path]),
                 f"--job-name={request.path.replace('/', '.')}",
@@ -535,7 +535,7 @@ class Slurm(logs.Outputs):
         wanted: dict[str, list[str]] = {}
         services, hosts = self._experiment.services, self._nodes.hosts
         for name, service in services.items():
-            known, node = self._addresses.get(name), self._nodes.of(service.path)
+            known, node = self._addresses.get(name), self._nodes.node_of(service.path)
             if node and (known is None or known.node != node or service.path in starting):
                 wanted.setdefault(node, []).append(name)
         found = {name: address for name, address in self._addresses.items() if name in services}

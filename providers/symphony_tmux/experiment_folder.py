@@ -107,7 +107,7 @@ def are_copied(folder: Path, sources: Iterable[str]) -> bool:
         return False
 
 
-def read(file: Path, kind: type[Kind], limit: int = 1 << 26) -> Kind | None:
+def read_json(file: Path, kind: type[Kind], limit: int = 1 << 26) -> Kind | None:
     """Return the content of a JSON file; None if it is missing, or a process replaced it."""
     try:
         return msgspec.json.decode(files.read(file, limit=limit), type=kind)

@@ -70,8 +70,8 @@ def leased() -> dict[str, dict[str, int]]:
     return {owner: held.ports for owner, held in _read().items()}
 
 
-def of(owner: str) -> dict[str, int]:
-    """Return the leases of an owner: service -> port."""
+def ports_of(owner: str) -> dict[str, int]:
+    """Return the leased ports of an owner: service -> port."""
     held = _read().get(owner)
     return held.ports if held else {}
 
@@ -164,7 +164,7 @@ def _folder() -> Path:
 
 def _read() -> dict[str, OwnerLeases]:
     """Return the table; if it is missing or damaged, rebuild it from the experiments' files."""
-    table = experiment_folder.read(_folder() / "ports.json", dict[str, OwnerLeases])
+    table = experiment_folder.read_json(_folder() / "ports.json", dict[str, OwnerLeases])
     return _rebuilt() if table is None else table
 
 

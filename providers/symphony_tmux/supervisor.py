@@ -71,7 +71,7 @@ class Tmux(logs.Outputs):
 
     def declaration(self) -> Declaration | None:
         self._version = self._current_version()
-        declared = supervised.read(self._folder)
+        declared = supervised.read_declaration(self._folder)
         self._declared = declared or self._declared
         return declared
 
@@ -104,7 +104,7 @@ class Tmux(logs.Outputs):
         if pane is None or pane.dead:
             return self._ended_fact(path, pane, listing)
         program, started_at = observe.program_start(pane.pid, pane.attempt)
-        if (hold := holds.of({"log": self._process_folder(path) / "log"})) is not None:
+        if (hold := holds.read_if_held({"log": self._process_folder(path) / "log"})) is not None:
             return Fact("ending" if program else "held", program, started_at, hold=hold)
         return Fact("running", program, started_at or self.now())
 

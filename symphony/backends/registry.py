@@ -167,7 +167,7 @@ def resolve(name: str | None) -> str | None:
     return next((backend.name for backend in every() if wanted in backend.aliases), None)
 
 
-def named(name: str | None) -> Backend:
+def get_by_name_or_alias(name: str | None) -> Backend:
     """Return the backend with a name or alias.
 
     Raises:

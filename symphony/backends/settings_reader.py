@@ -24,7 +24,7 @@ _NUMBER_OF_ENGINE = re.compile(r"[-+]?\d+[eE][-+]?\d+|0o[0-7]+")
 _OUTSIDE = re.compile(r"^[\"']?(\w[\w.-]*:\w+)[\"']?\s*:", re.MULTILINE)
 
 
-def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
+def read_settings(config: Mapping[str, Any], *files: Path) -> StackSettings:
     """Return the settings of a stack as its backend's settings class, with their problems.
 
     files: the settings files, the stack's own first.
@@ -47,7 +47,7 @@ def read(config: Mapping[str, Any], *files: Path) -> StackSettings:
                 problems.append(Problem(what, f'quote it: "{written}"', (where,)))
                 continue
             try:
-                values[definition.field] = definition.read(text)
+                values[definition.field] = definition.parse(text)
             except ValueError:
                 problems.append(_wrong(definition, text, where))
     if name is None:

@@ -52,7 +52,7 @@ class Definition:
     def row(self) -> tuple[str, str, str, str, str]:
         return self.key, self.takes, self.default, self.backends, self.help
 
-    def read(self, text: str) -> Any:
+    def parse(self, text: str) -> Any:
         """Return the value that a text stands for; raise ValueError if it is invalid."""
         value: Any = texts(text) if get_origin(self.type) is tuple else text
         value = next((word for word in self.choices if word.lower() == text.lower()), value)

@@ -243,7 +243,7 @@ class Cluster:
         Example:
             Cluster.new("tmux", start_dir="~/rl")
         """
-        row = registry.named(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
+        row = registry.get_by_name_or_alias(backend if isinstance(backend, str) else repr(backend))  # pyright: ignore[reportUnnecessaryIsInstance]
         cluster = row.cluster_class(**keywords)
         cluster.backend = row.name
         return cluster

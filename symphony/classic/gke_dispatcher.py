@@ -273,7 +273,7 @@ def _read(file: Any) -> tf_json.TfCluster:
         raise usage_error(
             f"{file!r:.60} is not a .tf.json", "Give the path or the content of the file, or a GkeCluster"
         )
-    return tf_json.read(cast("tf_json.TfJson", file))
+    return tf_json.read_cluster(cast("tf_json.TfJson", file))
 
 
 def _claim(cpu: float | None, memory_m: float | None, gpu_count: int | None) -> Claim:

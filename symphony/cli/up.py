@@ -99,7 +99,7 @@ def command(
 
         _watch(
             selected.name,
-            sources.of(selected.workspace, planned),
+            sources.from_plan(selected.workspace, planned),
             lambda show: _run(_selected(stack, config), show, ProgramOutput())[0],
         )
     if wait and planned is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from symphony.content.digests import DigestCache
 
 
-def read(spec: ExperimentSpec, folder: Path, stack: str) -> ExperimentSpec:
+def with_code_files(spec: ExperimentSpec, folder: Path, stack: str) -> ExperimentSpec:
     """Return the spec with the files of its code; entries are relative to `folder`, the project folder."""
     declared = dict.fromkeys(entry for _, owner in spec.owners() for entry in owner.code)
     return replace(spec, code_files=files_of(declared, folder, stack)) if declared else spec

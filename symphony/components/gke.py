@@ -234,7 +234,7 @@ class GkeCluster(pulumi.ComponentResource):
             GkeCluster.from_tf_json("cluster.tf.json")
         """
         try:
-            cluster = tf_json.read(file)
+            cluster = tf_json.read_cluster(file)
         except UserError as error:
             raise pulumi.RunError(str(error)) from None
         for resource in cluster.ignored:

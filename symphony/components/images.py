@@ -43,18 +43,18 @@ class _PlannedContent(NamedTuple):
 
 
 class Images:
-    """The images of a run of a program; each is read once."""
+    """The images of a run of a program; each is planned once."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._read: dict[ImageSpec, _PlannedContent] = {}
+        self._planned: dict[ImageSpec, _PlannedContent] = {}
         self._resources: dict[str, ImageResource] = {}
 
-    def read(self, spec: ImageSpec) -> _PlannedContent:
+    def plan_image(self, spec: ImageSpec) -> _PlannedContent:
         """Return the planned image, its problems, and the digests of its files."""
-        if spec not in self._read:
-            self._read[spec] = _plan_image(spec, self._context)
-        return self._read[spec]
+        if spec not in self._planned:
+            self._planned[spec] = _plan_image(spec, self._context)
+        return self._planned[spec]
 
     def resource(self, image: PlannedImage) -> ImageResource:
         """Return the resource that builds and pushes an image; an `up` first looks in the registry."""
@@ -70,7 +70,7 @@ class Images:
     ) -> tuple[ExperimentSpec, tuple[PlannedImage, ...], tuple[Problem, ...]]:
         """Return the experiment with references in place of images, the planned images, and problems."""
         images = list(dict.fromkeys(_declared_images(spec)))
-        planned = {image: self.read(image) for image in images}
+        planned = {image: self.plan_image(image) for image in images}
         problems = (
             *_name_conflicts(images),
             *(problem for content in planned.values() for problem in content.problems),
@@ -81,7 +81,7 @@ class Images:
     @property
     def files(self) -> CodeSets:
         """The files behind the digests of the images."""
-        return {content.image.inputs["parts"]["files"]: content.files for content in self._read.values()}
+        return {content.image.inputs["parts"]["files"]: content.files for content in self._planned.values()}
 
 
 def _with_names(spec: ExperimentSpec, names: Mapping[ImageSpec, str]) -> ExperimentSpec:

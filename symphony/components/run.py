@@ -123,8 +123,8 @@ def _register(
         run.context = _context(cluster)
     _refuse_to_move(run.context)
     _require_plugins(run.context)
-    clean, problems = secret_env.read(spec)
-    clean = code_inputs.read(clean, run.context.folder, run.context.stack)
+    clean, problems = secret_env.resolve_values(spec)
+    clean = code_inputs.with_code_files(clean, run.context.folder, run.context.stack)
     if "image" in registry.get(run.context.backend).settings:
         clean, built, image_problems = run.images.with_references(clean)
         problems += image_problems
@@ -215,7 +215,7 @@ def image(spec: ImageSpec) -> pulumi.Output[str]:
         pulumi.RunError: The image cannot be built.
     """
     run = _run_of(require_root())
-    planned, problems, _ = run.images.read(spec)
+    planned, problems, _ = run.images.plan_image(spec)
     if problems:
         raise refused(PlanError(run.context.stack, problems))
     return run.images.resource(planned).image
@@ -230,7 +230,9 @@ def settings(cluster: Mapping[str, str] | None = None) -> StackSettings:
     config = pulumi.runtime.config
     keys = {**config.get_config_env(), **config.CONFIG.get()}
     values = {**(cluster or {}), **{key: config.get_config(key) for key in keys}}
-    stack_settings = settings_reader.read(values, *settings_reader.files_of(Path.cwd(), pulumi.get_stack()))
+    stack_settings = settings_reader.read_settings(
+        values, *settings_reader.files_of(Path.cwd(), pulumi.get_stack())
+    )
     if stack_settings.problems:
         raise PlanError(pulumi.get_stack(), stack_settings.problems)
     return stack_settings

@@ -25,7 +25,7 @@ UNKNOWN = "known-after-up"
 _TAKE_OUTPUTS = ("image", "command", "args")
 
 
-def read(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
+def resolve_values(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem, ...]]:
     """Return the spec with text in place of Outputs and a Secret for each secret value, and problems.
 
     Outputs and secret settings in env move to secret_env.

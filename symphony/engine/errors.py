@@ -327,7 +327,7 @@ def _damaged(stack: str, project: str) -> SymphonyError:
     name = file_store.StackName(project, stack)
     if file_store.is_files():
         try:
-            file_store.read(name)
+            file_store.read_state(name)
         except SymphonyError as error:
             return error
         except KeyError:

@@ -308,7 +308,7 @@ def _delete_orphans(stack: stacks.Stack, project: workspace.Workspace) -> int:
     except UserError:
         # The cluster no longer exists.
         return 0
-    settings = settings_reader.read(config)
+    settings = settings_reader.read_settings(config)
     backend = registry.get(settings.backend)
     name = settings.namespace or physical_name(stack.name.stack, label=backend.labels)
     if not is_name(name):

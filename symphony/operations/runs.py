@@ -600,7 +600,7 @@ def size(folders: Iterable[Path]) -> int:
 def prune(name: StackName) -> list[int]:
     """Remove the oldest runs of an experiment beyond its limits; return their numbers."""
     known = numbers(name)
-    settings = settings_reader.read(read(name, known[-1]).settings if known else {})
+    settings = settings_reader.read_settings(read(name, known[-1]).settings if known else {})
     removed = known[: -settings.keep_runs]
     # Measuring the size of all runs is slow: do it only now and then.
     if removed or len(known) % 5 == 0:

@@ -49,7 +49,9 @@ class SelectedStack:
     def settings(self) -> StackSettings:
         """The settings of the stack, with the overrides of a script."""
         project_file = self.workspace.folder / "Pulumi.yaml"
-        return settings_reader.read({**self.config, **self.overrides}, self.config_file, project_file)
+        return settings_reader.read_settings(
+            {**self.config, **self.overrides}, self.config_file, project_file
+        )
 
     @property
     def config_file(self) -> Path:
@@ -321,7 +323,7 @@ def _remove(selected: SelectedStack, settings: bytes | None) -> None:
     if file_store.is_files():
         if not file_store.exists(selected.name):
             return
-        resources = file_store.read(selected.name).resources
+        resources = file_store.read_state(selected.name).resources
         if any(not resource.type.startswith("pulumi:") for resource in resources):
             return
         if resources:

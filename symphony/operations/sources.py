@@ -44,7 +44,7 @@ class Sources:
 
     def after(self, planned: Planned) -> Sources:
         """Return the files of a later plan."""
-        return of(self.workspace, planned)
+        return from_plan(self.workspace, planned)
 
     def wait(self, tick: Callable[[], None]) -> tuple[Sources, tuple[str, ...]]:
         """Wait until files differ from `state`; return the new state, and the names of the changed files.
@@ -71,7 +71,7 @@ class Sources:
         raise KeyboardInterrupt
 
 
-def of(workspace: Workspace, planned: Planned) -> Sources:
+def from_plan(workspace: Workspace, planned: Planned) -> Sources:
     """Return the files of a plan, in the state of that plan."""
     images = tuple(image["inputs"] for image in planned.plan["images"])
     dockerfiles = [str(Path(image["context"], image["dockerfile"])) for image in images]

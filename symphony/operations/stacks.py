@@ -452,7 +452,7 @@ def _require_intact(stack: Stack) -> Stack:
 
 def _read(name: StackName) -> Stack:
     try:
-        state = store.read(name)
+        state = store.read_state(name)
     except SymphonyError as error:
         return Stack(name, None, None, None, error.line)
     except KeyError:

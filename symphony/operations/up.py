@@ -290,7 +290,7 @@ def _changed_code(selected: SelectedStack, planned: Planned, started: Collection
     # With images, the code of a process is that of its image.
     if not processes or "image" in registry.get(planned.backend).settings:
         return
-    before = sources.of(selected.workspace, planned)
+    before = sources.from_plan(selected.workspace, planned)
     now = before.now().state
     code = before.state.keys() - {*before.program}
     if changed := sorted(file for file in code if now.get(file) != before.state[file]):

@@ -389,7 +389,7 @@ def summarize(
     )
     prices_known = [use.hourly for use in uses if use.hourly is not None]
     hourly = round(sum(prices_known), 4) if len(prices_known) == len(uses) else None
-    return Summary(uses, hourly, prices.of)
+    return Summary(uses, hourly, prices.month_and_region)
 
 
 def _use(pool: Pool, machines: int, takes: tuple[PlacedPod, ...], prices: Prices) -> PoolUse:

@@ -247,7 +247,7 @@ class Prices:
     spot: Rates
 
     @property
-    def of(self) -> str:
+    def month_and_region(self) -> str:
         """The month and region of the prices."""
         return f"{self.date}, {self.region}"
 

@@ -108,7 +108,7 @@ class TfCluster:
     ignored: tuple[str, ...] = ()
 
 
-def read(file: TfJson) -> TfCluster:
+def read_cluster(file: TfJson) -> TfCluster:
     """Return the cluster in a file, or in its content.
 
     Raises:

@@ -68,7 +68,7 @@ def build_plan(
         _plan_process(settings, group, process, target, places, order, services, digests)
         for (group, process), settings in zip(members, merged, strict=True)
     )
-    names = {pod.name: target.named(pod.name) for pod in (*spec.processes, *spec.groups)}
+    names = {pod.name: target.map_name(pod.name) for pod in (*spec.processes, *spec.groups)}
     renamed = {group.name: names[group.name] for group in spec.groups} | paths
     by_name = paths_by_name(spec)
     primaries = {path for name in spec.primary for path in by_name.get(name, ())}
@@ -120,7 +120,7 @@ def _plan_process(
     settings.pop("depends_on", None)
     for setting in PROBES:
         if probe := settings.get(setting):
-            settings[setting] = _named_probe(probe, process, target)
+            settings[setting] = _with_mapped_port(probe, process, target)
     binds = _names(process, "binds", target)
     exposes = _names(process, "exposes", target)
     for setting in ineffective(settings, target):
@@ -129,8 +129,8 @@ def _plan_process(
     return PlannedProcess(
         **settings,
         path=target.path_of(group, process),
-        name=target.named(process.name),
-        group=target.named(group.name) if group else None,
+        name=target.map_name(process.name),
+        group=target.map_name(group.name) if group else None,
         service_env={
             **bind_variables((*binds, *exposes), target),
             **rendezvous_variables(process, services, shares_gpus=target.one_host and not has_own_gpus),
@@ -144,11 +144,11 @@ def _plan_process(
     )
 
 
-def _named_probe(probe: Probe, process: ProcessSpec, target: Target) -> Probe:
-    """Return the probe with its service named as on the target; http without a port gets the only service."""
+def _with_mapped_port(probe: Probe, process: ProcessSpec, target: Target) -> Probe:
+    """Return the probe with the mapped name of its service; http without a port gets the only service."""
     port = probe.tcp if probe.http is None else (probe.port or services_of(process)[0])
-    named = target.named(port) if isinstance(port, str) else port
-    return replace(probe, tcp=named) if probe.http is None else replace(probe, port=named)
+    name = target.map_name(port) if isinstance(port, str) else port
+    return replace(probe, tcp=name) if probe.http is None else replace(probe, port=name)
 
 
 def _waits_by_path(spec: ExperimentSpec, target_paths: Mapping[str, str]) -> dict[str, tuple[Wait, ...]]:
@@ -165,16 +165,16 @@ def _waits_by_path(spec: ExperimentSpec, target_paths: Mapping[str, str]) -> dic
 
 
 def _names(process: ProcessSpec, verb: str, target: Target) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(target.named(use.name) for use in getattr(process, verb)))
+    return tuple(dict.fromkeys(target.map_name(use.name) for use in getattr(process, verb)))
 
 
 def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
     """Yield a single remark about all names that the backend changes."""
     processes = [process for _, process in spec.members()]
     uses = [use for process in processes for use in (*process.binds, *process.exposes)]
-    names = [named.name for named in (*spec.groups, *processes, *uses)]
-    mapped = {name: target.named(name) for name in names if target.named(name) != name}
-    if target.named(spec.name) == target.physical_name != spec.name:
+    names = [owner.name for owner in (*spec.groups, *processes, *uses)]
+    mapped = {name: target.map_name(name) for name in names if target.map_name(name) != name}
+    if target.map_name(spec.name) == target.physical_name != spec.name:
         mapped = {spec.name: target.physical_name, **mapped}
     if mapped:
         pairs = [f"{declared} -> {name}" for declared, name in mapped.items()]
@@ -245,9 +245,12 @@ def not_used(spec: ExperimentSpec, target: Target, merged: Sequence[Mapping[str,
     merged: the settings of each process, in the order of `spec.members()`.
     """
     owners: dict[str, dict[str, None]] = defaultdict(dict)
-    named: list[tuple[str, Any]] = [("the experiment", spec), *((group.name, group) for group in spec.groups)]
-    named += [(path_of(group, process), process) for group, process in spec.members()]
-    for name, owner in named:
+    named_owners: list[tuple[str, Any]] = [
+        ("the experiment", spec),
+        *((group.name, group) for group in spec.groups),
+    ]
+    named_owners += [(path_of(group, process), process) for group, process in spec.members()]
+    for name, owner in named_owners:
         for setting in _varying_settings(owner):
             if setting not in target.supports:
                 owners[setting][name] = None

@@ -29,12 +29,12 @@ def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
     for group, process in spec.members():
         for use in (*process.binds, *process.exposes):
             services[use.name] = PlannedService(
-                name=target.named(use.name),
-                host=target.host_of.format(service=target.named(use.name)),
+                name=target.map_name(use.name),
+                host=target.host_of.format(service=target.map_name(use.name)),
                 port=fixed[use.name] if use.name in fixed else target.ports[use.name],
                 path=target.path_of(group, process),
                 exposed=use.name in exposed,
-                declared=use.name if target.named(use.name) != use.name else "",
+                declared=use.name if target.map_name(use.name) != use.name else "",
             )
     return tuple(services.values())
 

@@ -63,12 +63,12 @@ class Target:
 
     def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:
         """Return the path of a process in the backend."""
-        return "/".join(self.named(owner.name) for owner in (group, process) if owner is not None)
+        return "/".join(self.map_name(owner.name) for owner in (group, process) if owner is not None)
 
     def is_valid(self, name: str, *, or_mapped: bool) -> bool:
         """Return whether a name is valid, or with `or_mapped`, whether it can be mapped to a valid one."""
-        return (or_mapped or is_name(name)) and bool(self.named(name))
+        return (or_mapped or is_name(name)) and bool(self.map_name(name))
 
-    def named(self, name: str) -> str:
+    def map_name(self, name: str) -> str:
         """Return the name that a process, group or service has in the backend."""
         return as_label(name) if self.labels else as_name(name)

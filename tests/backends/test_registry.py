@@ -19,12 +19,12 @@ from symphony.spec.setting import settings_of
     [(None, "tmux"), ("", "tmux"), ("tmux", "tmux"), ("kube", "kubernetes"), ("k8s", "kubernetes")],
 )
 def test_a_name_or_alias_finds_its_backend(name, backend):
-    assert registry.named(name).name == backend
+    assert registry.get_by_name_or_alias(name).name == backend
 
 
 def test_an_unknown_backend_name_is_an_error_that_lists_all():
     with pytest.raises(UserError) as raised:
-        registry.named("tmx")
+        registry.get_by_name_or_alias("tmx")
     assert str(raised.value).startswith('there is no backend "tmx". Use one of: tmux, kubernetes')
 
 

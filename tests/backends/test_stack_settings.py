@@ -17,7 +17,7 @@ from tests.sandbox import ROOT
 
 def kubernetes_settings(**given: Any) -> Settings:
     config = {"symphony:backend": "kube", **{f"symphony:{key}": value for key, value in given.items()}}
-    return cast("Settings", settings_reader.read(config))
+    return cast("Settings", settings_reader.read_settings(config))
 
 
 def problems(settings: StackSettings) -> list[str]:
@@ -58,7 +58,7 @@ def test_each_invalid_setting_is_one_problem(given: dict[str, Any], problem: str
 
 def test_an_invalid_tmux_server_name_is_a_problem() -> None:
     for server in ("a/b", ".x", "a" * 64):
-        (problem,) = problems(settings_reader.read({"symphony:server": server}))
+        (problem,) = problems(settings_reader.read_settings({"symphony:server": server}))
         assert problem.endswith("expected letters, digits, - and _")
 
 
@@ -67,7 +67,7 @@ def slurm_problem(folder: Path, setting: str) -> str:
     file = folder / "Pulumi.rl.yaml"
     key, value = setting.split(": ")
     file.write_text(f"config:\n  symphony:backend: slurm\n  symphony:{setting}\n")
-    settings = settings_reader.read({"symphony:backend": "slurm", f"symphony:{key}": value}, file)
+    settings = settings_reader.read_settings({"symphony:backend": "slurm", f"symphony:{key}": value}, file)
     for problem in settings.problems:
         assert [str(where).rpartition("/")[2] for where in problem.where] == ["Pulumi.rl.yaml:3"]
     return "".join(problems(settings))
@@ -130,7 +130,7 @@ def test_unknown_and_misplaced_settings_are_reported_with_file_and_line(tmp_path
     own, project = tmp_path / "Pulumi.rl.yaml", tmp_path / "Pulumi.yaml"
     own.write_text("# ours\nsymphony:backend: kubernetes\nconfig:\n  symphony:bakend: kube\n  aws:a: b\n")
     project.write_text("name: rl\nconfig:\n  symphony:imge: {value: a}\n")
-    result = settings_reader.read({"symphony:bakend": "kube", "symphony:imge": "a"}, own, project)
+    result = settings_reader.read_settings({"symphony:bakend": "kube", "symphony:imge": "a"}, own, project)
     assert [(each.what, [place.line for place in each.where]) for each in result.problems] == [
         ('"symphony:bakend" is not a setting', [4]),
         ('"symphony:imge" is not a setting', [3]),
@@ -158,24 +158,24 @@ def test_an_unquoted_text_that_yaml_or_the_engine_reads_as_a_number_is_a_problem
     own = tmp_path / "Pulumi.rl.yaml"
     for key in ("symphony:namespace", "symphony:server"):
         own.write_text(f"config:\n  {key}: {written}\n  symphony:grace: 1e1\n")
-        (problem,) = settings_reader.read({key: read, "symphony:grace": "10"}, own).problems
+        (problem,) = settings_reader.read_settings({key: read, "symphony:grace": "10"}, own).problems
         assert written in problem.what
         assert number in problem.what
         assert problem.remedy == f'quote it: "{written}"'
         assert problem.where[0].line == 2
     own.write_text(f'config:\n  symphony:namespace: "{written}"\n')
-    assert settings_reader.read({"symphony:namespace": written}, own).problems == ()
+    assert settings_reader.read_settings({"symphony:namespace": written}, own).problems == ()
 
 
 def test_a_parameter_that_yaml_reads_as_octal_is_a_problem(tmp_path: Path) -> None:
     own = tmp_path / "Pulumi.rl.yaml"
     own.write_text("config:\n  rl:lr: 1e-3\n  rl:seed: 010\n  rl:zero: 00\n  rl:tag: '010'\n")
     config = {"rl:lr": "0.001", "rl:seed": 8, "rl:zero": "0", "rl:tag": "010"}
-    (problem,) = settings_reader.read(config, own).problems
+    (problem,) = settings_reader.read_settings(config, own).problems
     assert problem.what == "rl:seed: YAML reads 010 as an octal number, which is 8"
     assert [place.line for place in problem.where] == [3]
     own.write_text("config:\n  symphony:grace: 012\n")
-    (problem,) = settings_reader.read({"symphony:grace": 10}, own).problems
+    (problem,) = settings_reader.read_settings({"symphony:grace": 10}, own).problems
     assert problem.what == "symphony:grace: YAML reads 012 as an octal number, which is 10"
 
 

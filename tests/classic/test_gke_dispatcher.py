@@ -82,7 +82,7 @@ def test_a_preemptible_pool_that_is_named_lets_the_process_in(process: Process):
     spot["resource"]["google_container_node_pool"]["gpu"]["node_config"]["preemptible"] = True
     GKEDispatcher(spot).assign_to_node_pool(process, node_pool_name="gpu", cpu=1)
     pods = [Pod("agent", (Claim(cpu=1000),), tolerations=process.spec.pod.tolerations)]
-    pools = [each for each in tf_json.read(spot).pools if each.name == "gpu"]
+    pools = [each for each in tf_json.read_cluster(spot).pools if each.name == "gpu"]
     assert planner.place(pods, pools, LIST_PRICES).lacking == {}
 
 
@@ -244,7 +244,7 @@ def test_pools_are_read_with_zones_and_taints():
             },
         },
     }
-    cluster = tf_json.read({"resource": file})
+    cluster = tf_json.read_cluster({"resource": file})
     gpu, cpu = cluster.pools
     assert (cluster.name, cluster.location) == ("rl-1", "us-west1-b")
     assert (gpu.machine_type, gpu.gpu_type, gpu.gpus) == ("n1-standard-16", "nvidia-tesla-p100", 2)

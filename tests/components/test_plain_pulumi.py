@@ -135,12 +135,12 @@ def test_a_launch_registers_its_resources(sandbox: Sandbox, engine: Engine) -> N
     assert code == 0, output
     every = resources(sandbox)
 
-    def named(each: dict[str, Any]) -> str:
+    def label_of(each: dict[str, Any]) -> str:
         kind = each["type"].rpartition(":")[2]
         return f"{kind} {each['urn'].rpartition('::')[2]}"
 
-    names = {each["urn"]: named(each) for each in every}
-    parents = {named(each): names.get(each.get("parent", "")) for each in every}
+    names = {each["urn"]: label_of(each) for each in every}
+    parents = {label_of(each): names.get(each.get("parent", "")) for each in every}
     assert {
         name: parents[name] for name in parents if name.startswith(("Experiment", "Process", "Window"))
     } == {
@@ -151,7 +151,7 @@ def test_a_launch_registers_its_resources(sandbox: Sandbox, engine: Engine) -> N
         "Window server": "Process server",
         "Window guests/ada": "Process guests/ada",
     }
-    declared = {named(each): each.get("inputs", {}).get("declared") for each in every}
+    declared = {label_of(each): each.get("inputs", {}).get("declared") for each in every}
     inputs = declared["Experiment hello"]
     assert (inputs["name"], inputs["backend"], inputs["launched_as"]) == ("hello", "tmux", "hello")
     assert inputs["processes"] == ["server", "guests/ada"]

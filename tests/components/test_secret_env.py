@@ -33,11 +33,11 @@ def settings() -> Iterator[None]:
 
 
 def planned(experiment: Experiment) -> Plan:
-    return build_plan(secret_env.read(experiment.spec)[0], TMUX)
+    return build_plan(secret_env.resolve_values(experiment.spec)[0], TMUX)
 
 
 def spec_and_target(experiment: Experiment) -> tuple[ExperimentSpec, Target, Sequence[Problem]]:
-    spec, found = secret_env.read(experiment.spec)
+    spec, found = secret_env.resolve_values(experiment.spec)
     return spec, TMUX, found
 
 
@@ -144,7 +144,7 @@ def test_args_command_and_image_accept_outputs() -> None:
     experiment = Experiment("rl", image=image)
     args = ["--lr", pulumi.Output.from_input(0.1), unknown]
     experiment.new_process("a", command=["x", pulumi.Output.from_input("y")], args=args)
-    spec, found = secret_env.read(experiment.spec)
+    spec, found = secret_env.resolve_values(experiment.spec)
     assert found == ()
     assert spec.image == "rl:1"
     assert spec.processes[0].command == ("x", "y")

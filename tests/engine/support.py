@@ -18,7 +18,7 @@ class Ran:
     events: list[Event]
     outcome: Outcome
 
-    def of(self, kind: type[Kind]) -> list[Kind]:
+    def of_type(self, kind: type[Kind]) -> list[Kind]:
         return [event for event in self.events if isinstance(event, kind)]
 
 

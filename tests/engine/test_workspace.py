@@ -180,4 +180,4 @@ def test_destroy_works_without_the_project_folder(
     with Run("destroy", elsewhere, "dev", extra={"PYTHONPATH": str(tmp_path / "moved")}) as destroy:
         list(destroy)
     assert destroy.outcome.result == "succeeded", destroy.outcome
-    assert file_store.read(name).resources == ()
+    assert file_store.read_state(name).resources == ()

@@ -93,7 +93,9 @@ def test_a_created_stack_is_removed_only_while_it_has_no_resources(
     for name, setting in sandbox.environment.items():
         monkeypatch.setenv(name, setting)
     monkeypatch.chdir(sandbox.folder)
-    selected, read = selected_stack.select("rl"), selected_stack.file_store.read
-    monkeypatch.setattr(selected_stack.file_store, "read", lambda name: replace(read(name), resources=()))
+    selected, read_state = selected_stack.select("rl"), selected_stack.file_store.read_state
+    monkeypatch.setattr(
+        selected_stack.file_store, "read_state", lambda name: replace(read_state(name), resources=())
+    )
     selected_stack._remove(selected, None)
     assert sandbox.processes("rl")["a"]["state"] == "running"

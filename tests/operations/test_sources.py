@@ -34,7 +34,7 @@ def sources_of(folder: Path) -> sources.Sources:
     known = {"code": code, parts["files"]: built}
     program = {str(folder / "main.py"): str((folder / "main.py").stat().st_mtime_ns)}
     planned = Planned("rl", "lab", plan, (), (), 1, code=known, program=program)
-    return sources.of(workspace.load(folder / "Pulumi.yaml"), planned)
+    return sources.from_plan(workspace.load(folder / "Pulumi.yaml"), planned)
 
 
 @pytest.mark.usefixtures("own_home")

@@ -36,7 +36,7 @@ def write(folder: Path, hold: Hold) -> None:
 
 def read(folder: Path) -> ProcessHold | None:
     """Return the hold of the process with this folder; None if it has none."""
-    return experiment_folder.read(folder / NAME, ProcessHold, limit=1 << 20)
+    return experiment_folder.read_json(folder / NAME, ProcessHold, limit=1 << 20)
 
 
 def shown_since(held: Hold) -> float | None:
@@ -45,6 +45,6 @@ def shown_since(held: Hold) -> float | None:
     return None if since is None else time.time() - (process_table.now() - since)
 
 
-def of(outputs: Mapping[str, Any]) -> ProcessHold | None:
+def read_if_held(outputs: Mapping[str, Any]) -> ProcessHold | None:
     """Return the hold of the process that these outputs of a Window describe."""
     return read(Path(str(outputs["log"])).parent) if names.is_held(str(outputs["log"])) else None

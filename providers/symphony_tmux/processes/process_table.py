@@ -88,7 +88,7 @@ def seconds(start: int) -> float:
 def children(pid: int) -> list[int]:
     """Return the children of a process, oldest first; psutil would scan all processes."""
     try:
-        return [*map(int, read(f"/proc/{pid}/task/{pid}/children").split())]
+        return [*map(int, read_proc_file(f"/proc/{pid}/task/{pid}/children").split())]
     except OSError:
         return []
 
@@ -102,7 +102,7 @@ def tree(root: int) -> Iterator[int]:
         with suppress(OSError):
             for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
                 with suppress(OSError):
-                    pending += map(int, read(f"/proc/{pid}/task/{task}/children").split())
+                    pending += map(int, read_proc_file(f"/proc/{pid}/task/{task}/children").split())
 
 
 def cpu_seconds() -> dict[int, float]:
@@ -111,12 +111,12 @@ def cpu_seconds() -> dict[int, float]:
     by_pid: dict[int, float] = {}
     for pid in psutil.pids():
         with suppress(OSError):
-            text = read(f"/proc/{pid}/stat")
+            text = read_proc_file(f"/proc/{pid}/stat")
             by_pid[pid] = sum(map(int, text[text.rfind(b")") + 2 :].split()[11:15])) / ticks
     return by_pid
 
 
-def read(file: str) -> bytes:
+def read_proc_file(file: str) -> bytes:
     """Return the content of a file of /proc; open() would take three times as long."""
     descriptor, content = os.open(file, os.O_RDONLY | os.O_CLOEXEC), b""
     try:
@@ -136,7 +136,7 @@ def command_name(pid: int) -> str:
     """Return the short name of a process, printable."""
     name = ""
     with suppress(psutil.Error, OSError):
-        comm = read(f"/proc/{pid}/comm").decode(errors="replace").rstrip("\n") if HAS_PROC else ""
+        comm = read_proc_file(f"/proc/{pid}/comm").decode(errors="replace").rstrip("\n") if HAS_PROC else ""
         name = comm or psutil.Process(pid).name()
     return "".join(letter if letter.isprintable() else "?" for letter in name) or "a process"
 
@@ -146,7 +146,7 @@ def _facts(pid: int) -> tuple[str, int, int, int] | None:
     if not HAS_PROC:
         return _facts_without_proc(pid)
     try:
-        text = read(f"/proc/{pid}/stat")
+        text = read_proc_file(f"/proc/{pid}/stat")
     except OSError:
         return None
     # The name is in parentheses, and may contain parentheses and spaces.

@@ -54,7 +54,7 @@ def of_owner(owner: str) -> Iterator[dict[str, Any]]:
 
 def _load(file: Path, server: str, session: str) -> dict[str, Any] | None:
     """Return the record in a file, which its process can write: types and place are checked."""
-    record = experiment_folder.read(file, _Record, limit=1 << 16)
+    record = experiment_folder.read_json(file, _Record, limit=1 << 16)
     if record is None or names.folder_name(record.path) != file.parent.name:
         return None
     place = {"server": server, "session": session, "log": str(file.with_name("log"))}

@@ -68,7 +68,8 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
     has_services = variables.has_services(olds["server"], olds["name"], services)
     if services != (olds.get("services") or {}) or not has_services:
         changed.append("services")
-    if inputs.ports_of(olds) != inputs.ports_of(news) or leases.of(olds["owner"]) != inputs.ports_of(olds):
+    ports = inputs.ports_of(olds)
+    if ports != inputs.ports_of(news) or ports != leases.ports_of(olds["owner"]):
         changed.append("ports")
     if inputs.supervision_of(olds) != inputs.supervision_of(news):
         changed.append("supervision")

@@ -30,9 +30,9 @@ def write(inputs: SessionInputs, ports: Mapping[str, int]) -> dict[str, Any] | N
     return msgspec.to_builtins(inputs.supervision)
 
 
-def read(folder: Path) -> Declaration | None:
+def read_declaration(folder: Path) -> Declaration | None:
     """Return the declaration of the experiment with this folder; None if it has none."""
-    return experiment_folder.read(folder / DECLARED, Declaration)
+    return experiment_folder.read_json(folder / DECLARED, Declaration)
 
 
 def state(folder: Path) -> State:

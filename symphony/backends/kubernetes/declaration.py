@@ -154,7 +154,7 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
 
 def _shared(spec: ExperimentSpec, settings: Settings) -> Problems:
     """Yield invalid names in a shared namespace, where the experiment's name is their prefix."""
-    prefix = settings.named("")
+    prefix = settings.object_name("")
     if not re.fullmatch(r"[a-z][-a-z0-9]*", prefix):
         yield Problem(
             f"an experiment in a shared namespace cannot be called {quoted(settings.shared_as)}",

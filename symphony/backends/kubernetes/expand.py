@@ -86,7 +86,7 @@ def target_of(
         starts="image",
         supports=BACKEND.settings,
         one_host=False,
-        host_of=f"{settings.named('{service}')}.{namespace}.svc",
+        host_of=f"{settings.object_name('{service}')}.{namespace}.svc",
         bind_host="0.0.0.0",
         labels=True,
         ports=choose_ports(spec),
@@ -153,7 +153,7 @@ def _changed_files(client: Client, namespace: str, chosen: Settings, spec: Exper
         ("config", "configmaps", labels.CONFIGS, spec.configs),
     )
     for kind, resource, name, files in kinds:
-        live = client.find(path_of(resource, namespace, chosen.named(name))) if files else None
+        live = client.find(path_of(resource, namespace, chosen.object_name(name))) if files else None
         if live is not None:
             decode = b64decode if kind == "secret" else str.encode
             data = {file: decode(content) for file, content in mapping(live, "data").items()}

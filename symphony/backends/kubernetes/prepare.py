@@ -132,7 +132,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         unrecorded = {path: uid for path, uid in ending.items() if uid not in (context.recorded or ())}
         inventory.end_orphans(client, live, plan.physical_name, owner, planned, unrecorded)
     annotated = annotate_all(client, live.services, manifests, stale if context.dry_run else ())
-    replaced = frozenset(map(chosen.named, stale))
+    replaced = frozenset(map(chosen.object_name, stale))
     return Prepared(plan, annotated, replaced, connection, chosen.grace_seconds, ending)
 
 
@@ -145,10 +145,10 @@ def _resumed(
     """
     live_pods = {**live.pods, **live.job_pods}
     primaries = {path.partition("/")[0] for path in plan.ends.primary}
-    if not any(name in stale or chosen.named(name) not in live_pods for name in primaries):
+    if not any(name in stale or chosen.object_name(name) not in live_pods for name in primaries):
         return manifests, set()
     stopped = {name for name, pod in live_pods.items() if supervisor.note(pod, supervisor.STOPPED)}
-    resumed = {name for name in manifests.pods if chosen.named(name) in stopped and name not in stale}
+    resumed = {name for name in manifests.pods if chosen.object_name(name) in stopped and name not in stale}
     new_attempt = {labels.ATTEMPT: str(int(time.time()))}
     pods = {
         name: (group, labels.annotated(manifest, new_attempt) if name in resumed else manifest)
@@ -225,7 +225,7 @@ def _digest_key(plan: Plan, client: Client, chosen: settings.Settings) -> bytes:
     """Return the key of the digests of secrets, which all users of the stack read from the cluster."""
     if not any(process.secret_env for process in plan.processes):
         return b""
-    secret = client.find(path_of("secrets", plan.physical_name, chosen.named(labels.SECRET_ENV)))
+    secret = client.find(path_of("secrets", plan.physical_name, chosen.object_name(labels.SECRET_ENV)))
     key = text(secret, "data", labels.DIGEST_KEY)
     return base64.b64decode(key) if key else secrets.token_bytes(32)
 

@@ -75,7 +75,7 @@ class Settings(StackSettings):
     # Not a setting: the prefix of object names in a shared namespace.
     shared_as: str = ""
 
-    def named(self, name: str) -> str:
+    def object_name(self, name: str) -> str:
         """Return the name of an object of the experiment."""
         return f"{self.shared_as}-{name}" if self.shared_as else name
 

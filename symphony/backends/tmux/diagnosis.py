@@ -44,7 +44,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     yield from following.failed_cmds(Path(str(facts["log"])).parent)
     ends = logs.attempts(str(facts["log"])) if facts.get("restart_policy") else []
     began = (ends[-1][1] if ends else 0) or launched
-    held = hold.of(facts) if condition.state in ("running", "stopped") else None
+    held = hold.read_if_held(facts) if condition.state in ("running", "stopped") else None
     if condition.state == "stopped" and not (held is not None and held.blocked):
         yield Link(
             "stopped",

@@ -273,7 +273,7 @@ def _held(path: str, facts: Mapping[str, Any], launched: float | None, look: Loo
     # Imported here: few experiments declare an order or an end.
     from symphony_tmux.processes import hold
 
-    held = hold.of(facts)
+    held = hold.read_if_held(facts)
     if held is None or (held.is_over and look.has_supervisor(facts)):
         # The process was released a moment ago, or is about to be.
         return ProcessStatus(path, "running", ready=False, since=launched)

@@ -124,7 +124,7 @@ def _members() -> Iterator[_Member]:
 
 def _from_proc(pid: int) -> _Member:
     # psutil takes four times as long for the same file, with a thousand processes a quarter of a second.
-    text = process_table.read(f"/proc/{pid}/stat")
+    text = process_table.read_proc_file(f"/proc/{pid}/stat")
     fields = text[text.rfind(b")") + 2 :].split()
     ticks = sum(map(int, fields[11:15]))
     return _Member(pid, int(fields[1]), int(fields[3]), ticks / _TICK, int(fields[21]) * _PAGE)

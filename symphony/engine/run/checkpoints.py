@@ -40,7 +40,7 @@ def is_ours(type_: str, inputs: Mapping[str, Any]) -> bool:
 def _holds_only_ours(name: file_store.StackName) -> bool:
     """Return whether the state has only resources of experiments, pending operations included."""
     try:
-        state = file_store.read(name)
+        state = file_store.read_state(name)
     except KeyError:
         return True
     except SymphonyError:

@@ -129,7 +129,7 @@ class Reader:
     def __init__(self) -> None:
         self._began: dict[str, float] = {}
 
-    def read(self, line: bytes, now: float) -> Event | None:
+    def parse(self, line: bytes, now: float) -> Event | None:
         """Return the event of one line; None for a line that is not an event, or is not needed."""
         # The program's SDK sends six debug lines a resource: skip them before they cost a parse.
         is_debug = b'"severity":"debug"' in line and _REPORT not in line

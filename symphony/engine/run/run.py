@@ -160,7 +160,7 @@ class Run:
         process = self._process
         assert process is not None, "use `with Run(...) as run`"
         for line in self._lines(process):
-            event = self._reader.read(line, time.monotonic()) if line else Idle()
+            event = self._reader.parse(line, time.monotonic()) if line else Idle()
             if isinstance(event, Diagnostic) and not event.ephemeral:
                 self._diagnostics.append(event)
             elif isinstance(event, Summary):
@@ -427,7 +427,7 @@ def needs_no_network(workspace: Workspace, stack: str, env: Mapping[str, str]) -
     if workspaces.has_secrets_provider(workspace, stack):
         return False
     try:
-        resources = file_store.read(file_store.StackName(workspace.project, stack)).resources
+        resources = file_store.read_state(file_store.StackName(workspace.project, stack)).resources
     except KeyError:
         return True
     except SymphonyError:

@@ -174,7 +174,7 @@ def version(name: StackName) -> tuple[int, ...]:
     return (status.st_mtime_ns, status.st_size, status.st_ino) if status else ()
 
 
-def read(name: StackName) -> StackState:
+def read_state(name: StackName) -> StackState:
     """Return the state of a stack; one that is damaged is restored from the engine's newest copy.
 
     Raises:

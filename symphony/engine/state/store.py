@@ -32,7 +32,7 @@ def exists(name: StackName) -> bool:
     return file_store.exists(name) if file_store.is_files() else name in names()
 
 
-def read(name: StackName) -> StackState:
+def read_state(name: StackName) -> StackState:
     """Return the state of a stack.
 
     Raises:
@@ -40,7 +40,7 @@ def read(name: StackName) -> StackState:
         SymphonyError: The state cannot be read.
     """
     if file_store.is_files():
-        return file_store.read(name)
+        return file_store.read_state(name)
     raw = _json_of(["stack", "export", f"--stack={name}"], name)
     return file_store.from_deployment(name, raw.get("deployment") or {})
 

@@ -172,18 +172,18 @@ def test_a_limit_counts_on_where_equal_workers_start_again(a: Any) -> None:
 
 
 def test_what_a_job_makes_again_after_a_stop_stays_stopped_until_an_up_replaces_the_job() -> None:
-    def of(job: str, pod: dict[str, Any]) -> dict[str, Any]:
+    def pod_of_job(job: str, pod: dict[str, Any]) -> dict[str, Any]:
         owner = {"name": job, "uid": job, "controller": True}
         pod["metadata"] |= {"labels": {supervisor.POD: "a"}, "ownerReferences": [owner]}
         return pod
 
-    stopped, again = of("1", pod(exited(143), **{STOPPED: "8 h"})), of("1", pod())
+    stopped, again = pod_of_job("1", pod(exited(143), **{STOPPED: "8 h"})), pod_of_job("1", pod())
     again["metadata"]["creationTimestamp"] = "2026-01-01T00:59:59Z"
     alone = orders(pods={}, equal=[["a"]])
     held = decided(alone, **supervisor._by_name({"a-1": stopped, "a-2": again}))["a"]
     assert ("spec" in held, notes(held)["stopped"]) == (False, "8 h")
-    assert decided(alone, a=of("1", pod(**{STOPPED: "8 h"}))) == {}
-    replaced = of("2", _worker("a2"))
+    assert decided(alone, a=pod_of_job("1", pod(**{STOPPED: "8 h"}))) == {}
+    replaced = pod_of_job("2", _worker("a2"))
     replaced["metadata"]["creationTimestamp"] = "2026-01-01T00:59:59Z"
     started = decided(alone, **supervisor._by_name({"a-1": stopped, "a-2": replaced}))["a"]
     assert started["spec"] == STARTS["spec"]

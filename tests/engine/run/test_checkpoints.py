@@ -102,7 +102,7 @@ def test_a_program_with_other_resources_restarts_with_checkpoints_and_creates_th
     program = f"{COMPONENT}; Thing('x')"
     assert checkpoint_modes(program, "preview") == ["with"], "a preview has none, and refuses nothing"
     assert checkpoint_modes(program) == ["without", "with"]
-    types = [each.type for each in file_store.read(StackName(tiny.project, "dev")).resources]
+    types = [each.type for each in file_store.read_state(StackName(tiny.project, "dev")).resources]
     assert types.count("pulumi-python:dynamic/tiny_provider:Thing") == 1
     assert checkpoint_modes(program) == ["with"], "the state knows of it"
 

@@ -23,4 +23,4 @@ def test_unused_events_are_ignored() -> None:
         b"{not json",
         b"{}",
     ):
-        assert reader.read(text, 0.0) is None
+        assert reader.parse(text, 0.0) is None

@@ -32,10 +32,10 @@ def test_events_and_state_over_the_life_of_a_stack(run: Runner, tiny: Workspace)
     assert made.outcome.result == "succeeded"
     assert made.outcome.summary is not None
     assert made.outcome.summary.changes == {"create": 4}
-    ops = {event.step.name: event.step.op for event in made.of(Finished)}
+    ops = {event.step.name: event.step.op for event in made.of_type(Finished)}
     assert ops == {"tiny-dev": "create", "box": "create", "one": "create", "two": "create"}
-    assert {r.name for r in file_store.read(NAME).resources if r.id} >= {"one", "two"}
-    assert file_store.read(NAME).resources[0].outputs == {"answer": 42}
+    assert {r.name for r in file_store.read_state(NAME).resources if r.id} >= {"one", "two"}
+    assert file_store.read_state(NAME).resources[0].outputs == {"answer": 42}
 
     same = run("up")
     assert same.outcome.summary is not None
@@ -45,26 +45,26 @@ def test_events_and_state_over_the_life_of_a_stack(run: Runner, tiny: Workspace)
         workspace.config_file(tiny, "dev").read_text() + "config:\n  tiny:value: '2'\n"
     )
     planned = run("preview")
-    steps = [e.step for e in planned.of(Started) if e.step.op == "update"]
+    steps = [e.step for e in planned.of_type(Started) if e.step.op == "update"]
     assert sorted(step.name for step in steps) == ["one", "two"]
-    assert all(e.preview for e in planned.of(Started))
-    assert file_store.read(NAME).resources[-1].inputs["value"] == "1"
+    assert all(e.preview for e in planned.of_type(Started))
+    assert file_store.read_state(NAME).resources[-1].inputs["value"] == "1"
 
     assert run("up").outcome.summary.changes == {"same": 2, "update": 2}  # type: ignore[union-attr]
     assert run("refresh").outcome.result == "succeeded"
     gone = run("destroy")
-    assert {e.step.op for e in gone.of(Finished)} == {"delete"}
-    assert file_store.read(NAME).resources == ()
+    assert {e.step.op for e in gone.of_type(Finished)} == {"delete"}
+    assert file_store.read_state(NAME).resources == ()
 
 
 def test_a_run_has_durations_and_program_output_and_writes_nothing_to_stderr(run: Runner) -> None:
     program = "print('hello'); pulumi.log.warn('careful'); Thing('slow', sleep=1); Thing('fast')"
     made = run("up", program=program)
-    seconds = {event.step.name: event.seconds for event in made.of(Finished)}
+    seconds = {event.step.name: event.seconds for event in made.of_type(Finished)}
     assert seconds["slow"] >= 0.9
     assert seconds["slow"] > seconds["fast"]
     # Printed and logged lines arrive in different kinds of events.
-    assert {(d.severity, d.message.strip()) for d in made.of(Diagnostic)} == {
+    assert {(d.severity, d.message.strip()) for d in made.of_type(Diagnostic)} == {
         ("info", "hello"),
         ("warning", "careful"),
     }
@@ -74,10 +74,10 @@ def test_a_run_has_durations_and_program_output_and_writes_nothing_to_stderr(run
 @pytest.mark.thorough
 def test_a_failed_resource_keeps_the_others(run: Runner) -> None:
     failed = run("up", program="Thing('good'); Thing('bad', fail='no such thing')")
-    assert [event.step.name for event in failed.of(Failed)] == ["bad"]
-    assert [r.name for r in file_store.read(NAME).resources if r.id and not r.type.startswith("pulumi:")] == [
-        "good"
-    ]
+    assert [event.step.name for event in failed.of_type(Failed)] == ["bad"]
+    assert [
+        r.name for r in file_store.read_state(NAME).resources if r.id and not r.type.startswith("pulumi:")
+    ] == ["good"]
     error = errors.error_of(failed.outcome)
     assert (error.what, error.where) == ("the resource's provider failed: RuntimeError: no such thing", "bad")
     again = run("up", program="Thing('good'); Thing('bad')")

@@ -93,7 +93,9 @@ def test_ctrl_c_on_a_terminal_reaches_the_engine_once(
     running_up.communicate(timeout=20)
     assert running_up.returncode == 130
     assert processes_with(f"MARK={run_marker}") == []
-    assert {r.name for r in file_store.read(NAME).resources} >= {"fast"}, "what was done is in the state"
+    assert {r.name for r in file_store.read_state(NAME).resources} >= {"fast"}, (
+        "what was done is in the state"
+    )
 
 
 @pytest.mark.thorough
@@ -130,7 +132,7 @@ def test_a_killed_engine_leaves_no_process_and_its_lock_is_removed(
     assert processes_with(f"MARK={run_marker}") == []
     assert locks.is_dead(locks.read("tiny", "dev")[0])
     again = run("up", program="Thing('fast'); Thing('slow')")
-    assert [note.text for note in again.of(Note)] == [
+    assert [note.text for note in again.of_type(Note)] == [
         f"removed the lock that {lock.owner()} left on dev: that process has ended"
     ]
     assert again.outcome.result == "succeeded"

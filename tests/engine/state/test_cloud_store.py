@@ -25,13 +25,13 @@ def read_through_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.thorough
 def test_state_read_through_the_engine_equals_the_files(run: Runner, request: pytest.FixtureRequest) -> None:
     run("up")
-    names, state = store.names(), store.read(NAME)
+    names, state = store.names(), store.read_state(NAME)
     request.getfixturevalue("read_through_engine")
     assert store.names() == names == [NAME]
-    assert store.read(NAME).resources == state.resources
-    assert store.read(NAME).resources[0].outputs == {"answer": 42}
+    assert store.read_state(NAME).resources == state.resources
+    assert store.read_state(NAME).resources[0].outputs == {"answer": 42}
     with pytest.raises(KeyError):
-        store.read(file_store.StackName("tiny", "other"))
+        store.read_state(file_store.StackName("tiny", "other"))
 
 
 @pytest.mark.thorough
@@ -50,7 +50,7 @@ def test_a_damaged_state_read_through_the_engine_names_its_stack(
     monkeypatch.setattr(workspace, "pulumi", counting)
     request.getfixturevalue("read_through_engine")
     with pytest.raises(SymphonyError) as error:
-        store.read(NAME)
+        store.read_state(NAME)
     assert len(asked) == 1
     assert error.value.what == "the engine cannot load the state of dev"
     assert error.value.where == paths.store_url()

@@ -37,7 +37,7 @@ def test_a_damaged_state_is_restored_from_the_backup(rest: bytes) -> None:
     file.with_name("rl.json.bak").write_bytes(good)
     file.write_bytes(rest)
     with pytest.warns(UserWarning, match="the state of rl was damaged"):
-        assert len(file_store.read(NAME).resources) == 4
+        assert len(file_store.read_state(NAME).resources) == 4
     assert file.read_bytes() == good
     assert file.with_name("rl.json.damaged").read_bytes() == rest
     assert not file.with_name("rl.json.attrs").exists()
@@ -56,7 +56,7 @@ def test_the_newest_backup_is_restored() -> None:
     os.utime(before, (1, 1))
     file.write_bytes(b"{")
     with pytest.warns(UserWarning, match="the state of rl was damaged"):
-        assert len(file_store.read(NAME).resources) == 4
+        assert len(file_store.read_state(NAME).resources) == 4
     assert file.read_bytes() == good
 
 
@@ -67,7 +67,7 @@ def test_a_damaged_state_without_a_valid_backup_is_an_error_and_stays_unchanged(
         file.with_name("rl.json.bak").write_bytes(copy)
     file.write_bytes(b"{")
     with pytest.raises(SymphonyError, match="the state of rl is damaged"):
-        file_store.read(NAME)
+        file_store.read_state(NAME)
     assert file.read_bytes() == b"{"
 
 
@@ -75,7 +75,7 @@ def test_a_state_that_a_full_disk_cut_is_not_called_damaged(monkeypatch: pytest.
     write_state().write_bytes(b"{")
     monkeypatch.setattr(file_store, "is_full", lambda: True)
     with pytest.raises(SymphonyError, match="the disk is full"):
-        file_store.read(NAME)
+        file_store.read_state(NAME)
 
 
 @pytest.mark.parametrize("plant", [os.mkfifo, Path.mkdir], ids=["pipe", "folder"])

@@ -54,7 +54,7 @@ def write(text: str | bytes, name: file_store.StackName = NAME, ending: str = ".
 def test_read_resources_and_pending_operations(ending: str) -> None:
     data = json.dumps(CHECKPOINT).encode()
     write(gzip.compress(data) if ending == ".json.gz" else data, ending=ending)
-    state = file_store.read(NAME)
+    state = file_store.read_state(NAME)
     assert state.name == NAME
     root, agent, *_ = state.resources
     assert root.outputs == {"answer": 42}
@@ -80,9 +80,9 @@ def test_without_state_there_are_no_stacks() -> None:
     assert file_store.names() == []
     assert not file_store.exists(NAME)
     with pytest.raises(KeyError):
-        file_store.read(NAME)
+        file_store.read_state(NAME)
     write('{"version": 3, "checkpoint": {"stack": "organization/symphony/rl"}}')
-    assert file_store.read(NAME).resources == (), "it has not run yet"
+    assert file_store.read_state(NAME).resources == (), "it has not run yet"
 
 
 @pytest.mark.parametrize("text", ["", '{"version":0,"checkpoint":{"stack":"organization/symphony/rl"}}'])
@@ -90,7 +90,7 @@ def test_an_empty_state_file_without_backup_is_set_aside(text: str) -> None:
     file = write(text)
     file.with_name("rl.json.bak").write_text(text)
     with pytest.warns(UserWarning, match="was empty and has no copy"), pytest.raises(KeyError):
-        file_store.read(NAME)
+        file_store.read_state(NAME)
     assert not file_store.exists(NAME)
     assert file.with_name("rl.json.damaged").read_text() == text
 
@@ -98,7 +98,7 @@ def test_an_empty_state_file_without_backup_is_set_aside(text: str) -> None:
 def test_a_state_of_a_newer_version_is_refused() -> None:
     write(json.dumps({**CHECKPOINT, "version": 9}))
     with pytest.raises(SymphonyError, match="the state of rl has version 9"):
-        file_store.read(NAME)
+        file_store.read_state(NAME)
 
 
 def test_an_unreadable_state_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_an_unreadable_state_file_is_an_error(monkeypatch: pytest.MonkeyPatch) -
     file = write("{}")
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(SymphonyError, match="cannot be read") as error:
-        file_store.read(NAME)
+        file_store.read_state(NAME)
     assert (error.value.where, error.value.remedy) == (str(file), "Take ownership of that file (chown)")
 
 

@@ -157,7 +157,7 @@ def pod(
             **({"fsGroup": SECRETS_GROUP} if plan.secrets else {}),
         },
     }
-    name = settings.named(planned.name)
+    name = settings.object_name(planned.name)
     manifest: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -288,7 +288,7 @@ def _container(plan: Plan, process: PlannedProcess, settings: Settings, key: byt
             ),
             *_secret_env(process, settings, key),
         ],
-        "envFrom": [{"configMapRef": {"name": settings.named(labels.SERVICES_MAP)}}],
+        "envFrom": [{"configMapRef": {"name": settings.object_name(labels.SERVICES_MAP)}}],
         "resources": _drop_unset(
             {
                 "requests": _amounts(process.resource_request),
@@ -379,7 +379,7 @@ def _env(values: Mapping[str, str]) -> list[dict[str, str]]:
 
 def _secret_env(process: PlannedProcess, settings: Settings, key: bytes) -> Iterator[dict[str, Any]]:
     """Yield variables that refer to a Secret by digest, so that a new value changes the pod."""
-    secret = settings.named(labels.SECRET_ENV)
+    secret = settings.object_name(labels.SECRET_ENV)
     for name, value in process.secret_env.items():
         reference = {"name": secret, "key": value.digest(key)}
         yield {"name": name, "valueFrom": {"secretKeyRef": reference}}
@@ -431,10 +431,10 @@ def _file_volumes(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     """Return the volumes with the secret and config files of the experiment."""
     volumes: list[dict[str, Any]] = []
     if plan.secrets:
-        secret = {"secretName": settings.named(labels.SECRETS), "defaultMode": SECRETS_MODE}
+        secret = {"secretName": settings.object_name(labels.SECRETS), "defaultMode": SECRETS_MODE}
         volumes.append({"name": SECRETS_VOLUME, "secret": secret})
     if plan.configs:
-        volumes.append({"name": CONFIGS_VOLUME, "configMap": {"name": settings.named(labels.CONFIGS)}})
+        volumes.append({"name": CONFIGS_VOLUME, "configMap": {"name": settings.object_name(labels.CONFIGS)}})
     return volumes
 
 

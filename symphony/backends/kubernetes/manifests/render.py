@@ -68,14 +68,17 @@ def render(
         namespace=namespace(plan, settings, owner) if settings.create_namespace else None,
         files=tuple(_files(plan, settings, owner, files or {}, key)),
         supervisor=tuple(
-            supervisor_pod.manifests(plan, settings, owner, attempt(settings.named(labels.SUPERVISOR), JOB))
+            supervisor_pod.manifests(
+                plan, settings, owner, attempt(settings.object_name(labels.SUPERVISOR), JOB)
+            )
         ),
         services={service.name: _service(plan, service, settings, owner) for service in plan.services},
         pods={
             pod_.name: (
                 pod_.group,
                 workload(
-                    pod.pod(plan, pod_, settings, owner, attempt(settings.named(pod_.name), kind), key), kind
+                    pod.pod(plan, pod_, settings, owner, attempt(settings.object_name(pod_.name), kind), key),
+                    kind,
                 ),
             )
             for pod_, kind in planned
@@ -107,13 +110,13 @@ def _service(plan: Plan, planned: PlannedService, settings: Settings, owner: str
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": settings.named(planned.name),
+            "name": settings.object_name(planned.name),
             "namespace": plan.physical_name,
             "labels": labels.of_object(settings.shared_as or plan.physical_name),
             "annotations": {**labels.EXISTS, labels.OWNER: owner},
         },
         "spec": {
-            "selector": {labels.POD: settings.named(planned.path.partition("/")[0])},
+            "selector": {labels.POD: settings.object_name(planned.path.partition("/")[0])},
             "ports": [
                 {"name": "service", "port": planned.port, "targetPort": planned.port, "protocol": "TCP"}
             ],
@@ -154,7 +157,7 @@ def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) ->
         "apiVersion": "v1",
         "kind": kind,
         "metadata": {
-            "name": settings.named(name),
+            "name": settings.object_name(name),
             "namespace": plan.physical_name,
             "labels": labels.of_object(settings.shared_as or plan.physical_name),
             "annotations": {**labels.FORCE, labels.OWNER: owner},

@@ -40,7 +40,7 @@ def manifests(plan: Plan, settings: Settings, owner: str, attempt: str) -> list[
     """Return the service account, the Role, the RoleBinding and the Job; empty if none is needed."""
     if not is_needed(plan, settings):
         return []
-    name = settings.named(labels.SUPERVISOR)
+    name = settings.object_name(labels.SUPERVISOR)
     experiment = settings.shared_as or plan.physical_name
 
     def metadata(more: Mapping[str, str], notes: Mapping[str, str]) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
     planned = list(pod.pods_of(plan))
     kinds = {pod.controller(planned_pod, settings) for planned_pod in planned}
     # Pods of a Job have names that the cluster chooses, so rights cannot be limited by name.
-    names = sorted(settings.named(planned_pod.name) for planned_pod in planned)
+    names = sorted(settings.object_name(planned_pod.name) for planned_pod in planned)
     limit = {"resourceNames": names} if kinds == {workloads.POD} else {}
 
     def rule(verbs: list[str], resource: str, group: str = "") -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _rules(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
 
     is_timed = plan.ends.idle_after is not None
     reads_logs = is_timed or bool(_log_probes(plan) or settings.notify)
-    restarting = sorted(settings.named(own.name) for own in planned if own.restarts_with_others)
+    restarting = sorted(settings.object_name(own.name) for own in planned if own.restarts_with_others)
     return [
         rule(["get", "list", "watch"], "pods"),
         {**rule(["patch"], "pods"), **limit},
@@ -141,7 +141,7 @@ def orders(plan: Plan, settings: Settings, experiment: str, stack: str) -> dict[
     delays: dict[str, float] = {}
     for process in plan.processes:
         if process.termination_delay:
-            name = settings.named(pod.pod_of(process))
+            name = settings.object_name(pod.pod_of(process))
             delays[name] = max(delays.get(name, 0), process.termination_delay)
     return {
         "experiment": experiment,
@@ -161,9 +161,10 @@ def orders(plan: Plan, settings: Settings, experiment: str, stack: str) -> dict[
             for process, probe in _log_probes(plan)
         ],
         "pods": {
-            settings.named(name): [indices[wait] for wait in pod_waits] for name, pod_waits in waits.items()
+            settings.object_name(name): [indices[wait] for wait in pod_waits]
+            for name, pod_waits in waits.items()
         },
-        "equal": [[settings.named(name) for name in names] for names in pod.equal_pods(plan)],
+        "equal": [[settings.object_name(name) for name in names] for names in pod.equal_pods(plan)],
         "primary": [_container(plan, settings, path) for path in plan.ends.primary],
         "stop_after": plan.ends.stop_after,
         "idle_after": plan.ends.idle_after,
@@ -176,4 +177,4 @@ def orders(plan: Plan, settings: Settings, experiment: str, stack: str) -> dict[
 
 def _container(plan: Plan, settings: Settings, path: str) -> dict[str, str]:
     process = plan.process(path)
-    return {"path": path, "pod": settings.named(pod.pod_of(process)), "container": process.name}
+    return {"path": path, "pod": settings.object_name(pod.pod_of(process)), "container": process.name}

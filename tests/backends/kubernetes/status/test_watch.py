@@ -220,14 +220,14 @@ def test_watch_waits_once_for_many_processes_that_end_soon(clock: Clock) -> None
     """They all end soon after starting; one second look is enough for all of them."""
     names = [f"p{number}" for number in range(40)]
 
-    def named(name: str, state: Body) -> Body:
+    def pod_named(name: str, state: Body) -> Body:
         return pod(state, metadata={"name": name, "uid": name})
 
     def at(now: float) -> list[Body]:
-        return [named(name, CREATING if now < 1 else ended(0, "Completed")) for name in names]
+        return [pod_named(name, CREATING if now < 1 else ended(0, "Completed")) for name in names]
 
     pods = Pods(clock, at)
-    history = [named(name, state) for state in (RUNS, ended(0, "Completed")) for name in names]
+    history = [pod_named(name, state) for state in (RUNS, ended(0, "Completed")) for name in names]
     events = chunked(*(json.dumps({"type": "MODIFIED", "object": each}).encode() + b"\n" for each in history))
 
     def answer(asked: Asked) -> Answer:

@@ -35,7 +35,7 @@ def test_creating_the_session_leases_its_ports_and_keeps_them(rig: Any) -> None:
     leases.lease(rig.owner, {"replay": PORT}, record=True)
     outputs = rig.session("a", services=SERVICES, ports={"replay": PORT})
     assert outputs["ports"] == {"replay": PORT}
-    assert leases.of(rig.owner) == {"replay": PORT}
+    assert leases.ports_of(rig.owner) == {"replay": PORT}
     assert not sessions.diff(outputs, _declared(rig), Snapshot()).changed
 
 
@@ -57,7 +57,7 @@ def test_a_taken_fixed_port_is_refused_and_names_the_other_experiment(rig: Any) 
     with pytest.raises(UserError) as caught:
         rig.session("a", services=SERVICES, ports={"replay": PORT}, fixed_ports=["replay"])
     assert "other" in caught.value.what
-    assert leases.of(rig.owner) == {}
+    assert leases.ports_of(rig.owner) == {}
 
 
 def test_restarting_a_process_alone_does_not_change_its_port(rig: Any) -> None:
