@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import pulumi
 
     from symphony.backends.stack_settings import StackSettings
+    from symphony.plan.backend_limits import BackendLimits
     from symphony.plan.plan import Plan, PlannedImage
-    from symphony.plan.target import Target
     from symphony.spec.experiment import ExperimentSpec
     from symphony_docker.provider import ImageResource
 
@@ -62,7 +62,7 @@ class Components:
 class Expander(Protocol):
     """A backend's module `expand`, which runs inside the user's Pulumi program."""
 
-    def target(self, spec: ExperimentSpec, context: Context) -> Target:
+    def limits(self, spec: ExperimentSpec, context: Context) -> BackendLimits:
         """Return the limits of the backend and the problems that it sees in this experiment."""
         ...
 

@@ -131,7 +131,7 @@ def _register(
         run.context = replace(run.context, images=built)
     else:
         clean = named_images(clean)
-    plan = build_plan(clean, run.expander.target(clean, run.context), problems, run.context.stack)
+    plan = build_plan(clean, run.expander.limits(clean, run.context), problems, run.context.stack)
     _refuse_undeclared(plan, spec, run.context.stack)
     remarks = (*_overruled(run, cluster), *_unnamed(run, experiment, cluster), *plan.remarks)
     code = {**plan.code, **run.images.files} if run.context.images else plan.code

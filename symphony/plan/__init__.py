@@ -1,1 +1,1 @@
-"""Planning, as pure functions: a spec and a target give a Plan or every Problem. No backend is imported."""
+"""Planning, as pure functions: a spec and a backend's limits give a Plan or every Problem."""

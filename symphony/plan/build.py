@@ -1,4 +1,4 @@
-"""Builds the Plan of a spec and a target, or gathers every Problem."""
+"""Builds the Plan of a spec within the limits of a backend, or gathers every Problem."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,13 +8,13 @@ from typing import Any
 
 from symphony.placement.planner import summarize
 from symphony.plan import code
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.names import and_more
 from symphony.plan.place import Places, place
 from symphony.plan.plan import Ends, Plan, PlannedGroup, PlannedProcess, PlannedService, Unused
 from symphony.plan.problems import PlanError, Problem
 from symphony.plan.rules import PROBES, check, paths_by_name, remarks, services_of, waits
 from symphony.plan.services import bind_variables, rendezvous_variables, resolve, variables
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.pod import MOUNT_KINDS, Mount, PodSettings
 from symphony.spec.process import Probe, ProcessSettings, ProcessSpec, Resources
@@ -27,55 +27,55 @@ _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
 
 
 def problems(
-    spec: ExperimentSpec, target: Target, image_problems: Sequence[Problem] = ()
+    spec: ExperimentSpec, limits: BackendLimits, image_problems: Sequence[Problem] = ()
 ) -> tuple[Problem, ...]:
-    """Return every reason why the experiment cannot run on the target, in the order of the program."""
-    return _problems(spec, target, place(spec, target), image_problems)
+    """Return every reason why the experiment cannot run on the backend, in the order of the program."""
+    return _problems(spec, limits, place(spec, limits), image_problems)
 
 
 def _problems(
-    spec: ExperimentSpec, target: Target, places: Places, image_problems: Sequence[Problem]
+    spec: ExperimentSpec, limits: BackendLimits, places: Places, image_problems: Sequence[Problem]
 ) -> tuple[Problem, ...]:
-    distinct = dict.fromkeys((*image_problems, *check(spec, target), *places.problems))
+    distinct = dict.fromkeys((*image_problems, *check(spec, limits), *places.problems))
     return tuple(sorted(distinct, key=lambda problem: problem.where[:1]))
 
 
 def build_plan(
-    spec: ExperimentSpec, target: Target, image_problems: Sequence[Problem] = (), stack: str = ""
+    spec: ExperimentSpec, limits: BackendLimits, image_problems: Sequence[Problem] = (), stack: str = ""
 ) -> Plan:
-    """Return the plan of the experiment on the target. Equal arguments give equal plans.
+    """Return the plan of the experiment on a backend. Equal arguments give equal plans.
 
     Args:
         spec: The declaration of the experiment.
-        target: The backend.
+        limits: The limits of the backend.
         image_problems: Further reasons why the experiment cannot run.
         stack: The name of the stack, for the error.
 
     Raises:
         PlanError: The experiment cannot run; the error lists every reason.
     """
-    places = place(spec, target)
-    if gathered := _problems(spec, target, places, image_problems):
-        raise PlanError(stack or target.physical_name, gathered)
-    services = resolve(spec, target)
+    places = place(spec, limits)
+    if gathered := _problems(spec, limits, places, image_problems):
+        raise PlanError(stack or limits.physical_name, gathered)
+    services = resolve(spec, limits)
     members = list(spec.members())
-    paths = {path_of(group, process): target.path_of(group, process) for group, process in members}
+    paths = {path_of(group, process): limits.path_of(group, process) for group, process in members}
     order = _waits_by_path(spec, paths)
-    merged = [merge(spec, group, process, target) for group, process in members]
+    merged = [merge(spec, group, process, limits) for group, process in members]
     files = {patterns: code.files_of(spec, patterns) for s in merged if (patterns := s.get("code"))}
     digests = {patterns: code.digest_of(matched) for patterns, matched in files.items()}
     processes = tuple(
-        _plan_process(settings, group, process, target, places, order, services, digests)
+        _plan_process(settings, group, process, limits, places, order, services, digests)
         for (group, process), settings in zip(members, merged, strict=True)
     )
-    names = {pod.name: target.map_name(pod.name) for pod in (*spec.processes, *spec.groups)}
+    names = {pod.name: limits.map_name(pod.name) for pod in (*spec.processes, *spec.groups)}
     renamed = {group.name: names[group.name] for group in spec.groups} | paths
     by_name = paths_by_name(spec)
     primaries = {path for name in spec.primary for path in by_name.get(name, ())}
     return Plan(
         name=spec.name,
-        backend=target.backend,
-        physical_name=target.physical_name,
+        backend=limits.backend,
+        physical_name=limits.physical_name,
         processes=processes,
         groups=tuple(
             PlannedGroup(
@@ -90,12 +90,12 @@ def build_plan(
         inherit=spec.inherit,
         secrets=spec.secrets,
         configs=spec.configs,
-        unused=not_used(spec, target, merged),
+        unused=not_used(spec, limits, merged),
         renamed={declared: path for declared, path in renamed.items() if declared != path},
-        changed_files=target.changed_files,
+        changed_files=limits.changed_files,
         code={digests[patterns]: matched for patterns, matched in files.items()},
-        remarks=(*_name_remarks(spec, target), *remarks(spec), *target.remarks, *places.remarks),
-        placement=summarize(places.placement, target.pools, target.prices, names),
+        remarks=(*_name_remarks(spec, limits), *remarks(spec), *limits.remarks, *places.remarks),
+        placement=summarize(places.placement, limits.pools, limits.prices, names),
         ends=Ends(
             tuple(paths[path] for path in paths if path in primaries), spec.stop_after, spec.idle_after
         ),
@@ -106,7 +106,7 @@ def _plan_process(
     settings: Mapping[str, Any],
     group: ProcessGroupSpec | None,
     process: ProcessSpec,
-    target: Target,
+    limits: BackendLimits,
     places: Places,
     order: Mapping[str, tuple[Wait, ...]],
     services: tuple[PlannedService, ...],
@@ -120,43 +120,43 @@ def _plan_process(
     settings.pop("depends_on", None)
     for setting in PROBES:
         if probe := settings.get(setting):
-            settings[setting] = _with_mapped_port(probe, process, target)
-    binds = _names(process, "binds", target)
-    exposes = _names(process, "exposes", target)
-    for setting in ineffective(settings, target):
+            settings[setting] = _with_mapped_port(probe, process, limits)
+    binds = _names(process, "binds", limits)
+    exposes = _names(process, "exposes", limits)
+    for setting in ineffective(settings, limits):
         del settings[setting]
     has_own_gpus = bool(settings.get("resource_limit", Resources()).gpu)
     return PlannedProcess(
         **settings,
-        path=target.path_of(group, process),
-        name=target.map_name(process.name),
-        group=target.map_name(group.name) if group else None,
+        path=limits.path_of(group, process),
+        name=limits.map_name(process.name),
+        group=limits.map_name(group.name) if group else None,
         service_env={
-            **bind_variables((*binds, *exposes), target),
-            **rendezvous_variables(process, services, shares_gpus=target.one_host and not has_own_gpus),
+            **bind_variables((*binds, *exposes), limits),
+            **rendezvous_variables(process, services, shares_gpus=limits.one_host and not has_own_gpus),
             **({code.VARIABLE: digests[settings["code"]]} if settings.get("code") else {}),
         },
         binds=binds,
-        connects=_names(process, "connects", target),
+        connects=_names(process, "connects", limits),
         exposes=exposes,
         where=str(process.where),
         waits_for=order.get(path_of(group, process), ()),
     )
 
 
-def _with_mapped_port(probe: Probe, process: ProcessSpec, target: Target) -> Probe:
+def _with_mapped_port(probe: Probe, process: ProcessSpec, limits: BackendLimits) -> Probe:
     """Return the probe with the mapped name of its service; http without a port gets the only service."""
     port = probe.tcp if probe.http is None else (probe.port or services_of(process)[0])
-    name = target.map_name(port) if isinstance(port, str) else port
+    name = limits.map_name(port) if isinstance(port, str) else port
     return replace(probe, tcp=name) if probe.http is None else replace(probe, port=name)
 
 
-def _waits_by_path(spec: ExperimentSpec, target_paths: Mapping[str, str]) -> dict[str, tuple[Wait, ...]]:
-    """Return the waits of every process, by its declared path; the paths in a wait are the target's."""
+def _waits_by_path(spec: ExperimentSpec, backend_paths: Mapping[str, str]) -> dict[str, tuple[Wait, ...]]:
+    """Return the waits of every process, by its declared path; the paths in a wait are the backend's."""
     by_path: dict[str, dict[Wait, None]] = defaultdict(dict)
     for path, on, paths in waits(spec):
         for other in paths:
-            on_path = target_paths[other]
+            on_path = backend_paths[other]
             wait = Wait(
                 path=on_path, condition=on.condition, timeout=on.timeout, restart_with=on.restart_with
             )
@@ -164,26 +164,26 @@ def _waits_by_path(spec: ExperimentSpec, target_paths: Mapping[str, str]) -> dic
     return {path: tuple(distinct) for path, distinct in by_path.items()}
 
 
-def _names(process: ProcessSpec, verb: str, target: Target) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(target.map_name(use.name) for use in getattr(process, verb)))
+def _names(process: ProcessSpec, verb: str, limits: BackendLimits) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(limits.map_name(use.name) for use in getattr(process, verb)))
 
 
-def _name_remarks(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def _name_remarks(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     """Yield a single remark about all names that the backend changes."""
     processes = [process for _, process in spec.members()]
     uses = [use for process in processes for use in (*process.binds, *process.exposes)]
     names = [owner.name for owner in (*spec.groups, *processes, *uses)]
-    mapped = {name: target.map_name(name) for name in names if target.map_name(name) != name}
-    if target.map_name(spec.name) == target.physical_name != spec.name:
-        mapped = {spec.name: target.physical_name, **mapped}
+    mapped = {name: limits.map_name(name) for name in names if limits.map_name(name) != name}
+    if limits.map_name(spec.name) == limits.physical_name != spec.name:
+        mapped = {spec.name: limits.physical_name, **mapped}
     if mapped:
         pairs = [f"{declared} -> {name}" for declared, name in mapped.items()]
         listing = and_more(pairs, _MAX_LISTED)
-        yield Problem(f"{target.backend} does not allow some names, which are changed: {listing}", "")
+        yield Problem(f"{limits.backend} does not allow some names, which are changed: {listing}", "")
 
 
 def merge(
-    spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, target: Target
+    spec: ExperimentSpec, group: ProcessGroupSpec | None, process: ProcessSpec, limits: BackendLimits
 ) -> dict[str, Any]:
     """Return the value of every setting of a process, from the experiment, its group and the process itself.
 
@@ -193,7 +193,7 @@ def merge(
     for name in settings_of(ProcessSettings):
         owned = [getattr(owner, name, None) for owner in (spec, group, process)]
         # 0 counts as set.
-        values = [value for value in (target.defaults.get(name), *owned) if value or value == 0]
+        values = [value for value in (limits.defaults.get(name), *owned) if value or value == 0]
         if name not in merged and values:
             merged[name] = _join(values)
     return merged
@@ -210,13 +210,13 @@ def _variables(*owners: ExperimentSpec | ProcessGroupSpec | ProcessSpec | None) 
     return env, secret_env
 
 
-def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
+def ineffective(settings: Mapping[str, Any], limits: BackendLimits) -> tuple[str, ...]:
     """Return the settings of a process that its other settings, or its image, make ineffective.
 
     In a container, command or args win over cmds; elsewhere cmds win. A relative start_dir starts at the
     program's folder, which a container does not have.
     """
-    if target.starts == "image":
+    if limits.starts == "image":
         has_command = settings.get("command") or settings.get("args")
         without_effect = ("cmds", "preamble_cmds") if has_command or not settings.get("cmds") else ()
         if not str(settings.get("start_dir", "/")).startswith("/"):
@@ -225,7 +225,7 @@ def ineffective(settings: Mapping[str, Any], target: Target) -> tuple[str, ...]:
         without_effect = ("command", "args") if settings.get("cmds") else ()
     limit: Resources = settings.get("resource_limit", Resources())
     # On this machine only GPUs are allocated; CPUs and memory are not limited.
-    if target.gpus is not None and limit != Resources() and not (target.gpus and limit.gpu):
+    if limits.gpus is not None and limit != Resources() and not (limits.gpus and limit.gpu):
         without_effect += ("resource_limit",)
     return tuple(name for name in without_effect if settings.get(name))
 
@@ -239,8 +239,10 @@ def _join(values: list[Any]) -> Any:
     return nearest
 
 
-def not_used(spec: ExperimentSpec, target: Target, merged: Sequence[Mapping[str, Any]]) -> tuple[Unused, ...]:
-    """Return every setting that the target does not use, with its owners: experiment, groups and processes.
+def not_used(
+    spec: ExperimentSpec, limits: BackendLimits, merged: Sequence[Mapping[str, Any]]
+) -> tuple[Unused, ...]:
+    """Return every setting that the backend does not use, with its owners: experiment, groups and processes.
 
     merged: the settings of each process, in the order of `spec.members()`.
     """
@@ -252,11 +254,11 @@ def not_used(spec: ExperimentSpec, target: Target, merged: Sequence[Mapping[str,
     named_owners += [(path_of(group, process), process) for group, process in spec.members()]
     for name, owner in named_owners:
         for setting in _varying_settings(owner):
-            if setting not in target.supports:
+            if setting not in limits.supports:
                 owners[setting][name] = None
     for (group, process), settings in zip(spec.members(), merged, strict=True):
-        for setting in ineffective(settings, target):
-            if setting in target.supports:
+        for setting in ineffective(settings, limits):
+            if setting in limits.supports:
                 owners[setting][path_of(group, process)] = None
     return tuple(Unused(setting, tuple(names)) for setting, names in sorted(owners.items()))
 

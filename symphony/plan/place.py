@@ -11,9 +11,9 @@ from symphony.placement import machines, planner
 from symphony.placement.planner import Choice, Claim, Placement, Pod
 from symphony.placement.pool import Amounts
 from symphony.placement.quantities import amount
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.names import did_you_mean, quoted
 from symphony.plan.problems import Problem
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import Location
 from symphony.spec.pod import Place, PodSettings
@@ -46,14 +46,14 @@ class Places:
     pods: Mapping[str, PodSettings] = field(default_factory=dict[str, PodSettings])
 
 
-def place(spec: ExperimentSpec, target: Target) -> Places:
+def place(spec: ExperimentSpec, limits: BackendLimits) -> Places:
     """Choose a pool for every pod of the experiment; without known pools, return only requests and limits."""
-    if "place" not in target.supports:
+    if "place" not in limits.supports:
         return Places()
-    reader = _Reader(target)
+    reader = _Reader(limits)
     by_name = {declared.name: declared for declared in _declared(spec)}
     pods = [pod for declared in by_name.values() if (pod := reader.pod(declared)) is not None]
-    placement = planner.place(pods, target.pools, target.prices) if target.pools else Placement()
+    placement = planner.place(pods, limits.pools, limits.prices) if limits.pools else Placement()
     return Places(
         placement,
         (*reader.problems, *_misfits(by_name, pods, placement)),
@@ -108,8 +108,8 @@ def _declared(spec: ExperimentSpec) -> Iterator[_DeclaredPod]:
 class _Reader:
     """Converts declared pods to the planner's pods, and gathers their problems."""
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
+    def __init__(self, limits: BackendLimits) -> None:
+        self.limits = limits
         self.problems: list[Problem] = []
 
     def pod(self, declared: _DeclaredPod) -> Pod | None:
@@ -145,9 +145,9 @@ class _Reader:
         )
 
     def _check_pools(self, name: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
-        pools = [pool.name for pool in self.target.pools]
+        pools = [pool.name for pool in self.limits.pools]
         place = owner.place
-        if not self.target.pools_are_known:
+        if not self.limits.pools_are_known:
             return
         if not pools and (place.pool or place.per_machine or place.gpu_type or place.spot):
             remedy = "name the stack that made the cluster with symphony:cluster"

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from caraml import service_env
 from symphony.plan import code
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.names import (
     MAX_NAME,
     as_label,
@@ -25,7 +26,6 @@ from symphony.plan.names import (
     quoted,
 )
 from symphony.plan.problems import Problem
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.location import Location
 from symphony.spec.order import Dependency
@@ -36,17 +36,17 @@ from symphony.spec.setting import Setting, explicit_settings
 # names
 
 
-def physical_name_is_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    is_valid, why_not = (is_label, label_remedy) if target.labels else (is_name, name_remedy)
-    if not is_valid(target.physical_name):
+def physical_name_is_valid(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
+    is_valid, why_not = (is_label, label_remedy) if limits.labels else (is_name, name_remedy)
+    if not is_valid(limits.physical_name):
         yield Problem(
-            f"the experiment cannot be called {quoted(target.physical_name)} on {target.backend}",
-            f"{why_not(target.physical_name)}; rename the stack or set symphony:namespace",
+            f"the experiment cannot be called {quoted(limits.physical_name)} on {limits.backend}",
+            f"{why_not(limits.physical_name)}; rename the stack or set symphony:namespace",
             (spec.where,),
         )
 
 
-def experiment_name_is_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def experiment_name_is_valid(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     if not is_experiment(spec.name) and not (spec.accepts_classic_names and as_name(spec.name)):
         yield Problem(
             f"the experiment is called {quoted(spec.name)}, which Pulumi does not accept as a name",
@@ -55,7 +55,7 @@ def experiment_name_is_valid(spec: ExperimentSpec, _target: Target) -> Iterator[
         )
 
 
-def experiment_has_processes(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def experiment_has_processes(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     if not any(True for _ in spec.members()):
         what = f"{quoted(spec.name)} has no process"
         yield Problem(what, "declare one with new_process(...)", (spec.where,))
@@ -67,9 +67,9 @@ def experiment_has_processes(spec: ExperimentSpec, _target: Target) -> Iterator[
             yield Problem(what, remedy, (group.where,))
 
 
-def names_are_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def names_are_valid(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     for owner in (*spec.groups, *(process for _, process in spec.members())):
-        if not target.is_valid(owner.name, or_mapped=spec.accepts_classic_names):
+        if not limits.is_valid(owner.name, or_mapped=spec.accepts_classic_names):
             what = f"{_kind(owner)} {quoted(owner.name)} has an invalid name"
             yield Problem(what, name_remedy(owner.name), (owner.where,))
 
@@ -78,7 +78,7 @@ def _kind(owner: ProcessSpec | ProcessGroupSpec) -> str:
     return "process" if isinstance(owner, ProcessSpec) else "process group"
 
 
-def names_are_unique(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def names_are_unique(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     # Ungrouped processes and groups share a scope: on Kubernetes each becomes a pod of that name.
     yield from _repeated([*spec.processes, *spec.groups])
     for group in spec.groups:
@@ -118,16 +118,16 @@ def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
     return servers
 
 
-def services_have_valid_names(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def services_have_valid_names(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     seen: set[str] = set()
     for path, verb, use in _uses(spec):
-        if not target.is_valid(use.name, or_mapped=spec.accepts_classic_names) and use.name not in seen:
+        if not limits.is_valid(use.name, or_mapped=spec.accepts_classic_names) and use.name not in seen:
             seen.add(use.name)
             what = f"{path} {verb} {quoted(use.name)}, which is not a valid name of a service"
             yield Problem(what, name_remedy(use.name), (use.where,))
 
 
-def names_are_distinct(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def names_are_distinct(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     """Refuse names that become equal in a backend or in variables: web-1, web_1, Web-1."""
     first: dict[str, ServiceUse] = {}
     for path, _, use in _uses(spec, "binds", "exposes"):
@@ -138,7 +138,7 @@ def names_are_distinct(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
             yield Problem(what, "give one of them another name", (other.where, use.where))
 
 
-def services_are_bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def services_are_bound_once(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     for name, servers in served(spec).items():
         paths = list(dict.fromkeys(path for path, _ in servers))
         if len(paths) > 1:
@@ -155,10 +155,10 @@ def services_are_bound_once(spec: ExperimentSpec, _target: Target) -> Iterator[P
             )
 
 
-def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def connects_to_what_is_bound(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     known = served(spec)
     for path, _, use in _uses(spec, "connects"):
-        if use.name not in known and target.is_valid(use.name, or_mapped=spec.accepts_classic_names):
+        if use.name not in known and limits.is_valid(use.name, or_mapped=spec.accepts_classic_names):
             listed = f"connect to one of: {', '.join(sorted(known))}"
             unknown = listed if known else f"bind it: binds={quoted(use.name)} on the process that serves it"
             remedy = did_you_mean(use.name, known, unknown)
@@ -166,7 +166,7 @@ def connects_to_what_is_bound(spec: ExperimentSpec, target: Target) -> Iterator[
             yield Problem(what, remedy, (use.where,))
 
 
-def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def no_port_in_connects(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     for path, _, use in _uses(spec, "connects"):
         if use.port is not None:
             yield Problem(
@@ -177,12 +177,12 @@ def no_port_in_connects(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
             )
 
 
-def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def ports_are_declared_once(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     first: dict[tuple[str, int], tuple[str, ServiceUse]] = {}
     for path, _, use in _uses(spec, "binds", "exposes"):
         if use.port is None:
             continue
-        machine = "" if target.one_host else path.partition("/")[0]
+        machine = "" if limits.one_host else path.partition("/")[0]
         other_path, other = first.setdefault((machine, use.port), (path, use))
         if other.name != use.name:
             yield Problem(
@@ -193,20 +193,20 @@ def ports_are_declared_once(spec: ExperimentSpec, target: Target) -> Iterator[Pr
             )
 
 
-def ports_are_free(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def ports_are_free(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     ports = Counter(port for port, _ in {(use.port, use.name) for _, _, use in _uses(spec)})
     for name, servers in served(spec).items():
         path, use = next((server for server in servers if server[1].port is not None), servers[0])
-        if name in target.refused and use.port is None:
+        if name in limits.refused and use.port is None:
             yield Problem(
-                f"{path} gets no port for {quoted(name)}: {target.refused[name]}",
+                f"{path} gets no port for {quoted(name)}: {limits.refused[name]}",
                 "free some ports, or widen port_range=(first, last)",
                 (spec.at("port_range") if spec.port_range else use.where,),
             )
         # ports_are_declared_once reports a port that two services request.
-        elif name in target.refused and ports[use.port] == 1:
+        elif name in limits.refused and ports[use.port] == 1:
             yield Problem(
-                f"{path} cannot have port {use.port} for {quoted(use.name)}: {target.refused[use.name]}",
+                f"{path} cannot have port {use.port} for {quoted(use.name)}: {limits.refused[use.name]}",
                 "free that port, choose another, or omit it and symphony chooses a port",
                 (use.where,),
             )
@@ -233,7 +233,7 @@ def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
                 yield owner_name, name, owner.at(f"{setting} {name}")
 
 
-def variables_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def variables_are_valid(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     for owner_name, name, where in _declared(spec):
         if not is_variable(name):
             yield Problem(
@@ -243,15 +243,15 @@ def variables_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Probl
             )
 
 
-def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def variables_do_not_collide(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     # variable -> why it is not free, and the lines that use it.
     reasons: dict[str, tuple[str, tuple[Location, ...]]] = {
-        name: (why, ()) for name, why in {**target.reserved, **OWN_VARIABLES}.items()
+        name: (why, ()) for name, why in {**limits.reserved, **OWN_VARIABLES}.items()
     }
     seen: set[str] = set()
     for service, servers in served(spec).items():
         # names_are_distinct reports services whose names differ only in dashes or case.
-        if not target.is_valid(service, or_mapped=spec.accepts_classic_names) or as_label(service) in seen:
+        if not limits.is_valid(service, or_mapped=spec.accepts_classic_names) or as_label(service) in seen:
             continue
         seen.add(as_label(service))
         where = tuple(use.where for _, use in servers)
@@ -269,7 +269,7 @@ def variables_do_not_collide(spec: ExperimentSpec, target: Target) -> Iterator[P
             yield Problem(f"{owner_name} sets {name}, but {reason}", "use another variable", (where, *places))
 
 
-def secrets_are_available(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def secrets_are_available(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     for owner_name, owner in spec.owners():
         for name, secret in owner.secret_env.items():
             where = (owner.at(f"secret_env {name}"),)
@@ -288,7 +288,7 @@ def secrets_are_available(spec: ExperimentSpec, _target: Target) -> Iterator[Pro
                 )
 
 
-def inherit_is_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def inherit_is_valid(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     for name in spec.inherit:
         if not is_variable(name.removesuffix("*")):
             yield Problem(
@@ -296,9 +296,9 @@ def inherit_is_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
                 'use a name, or a prefix of names followed by "*"',
                 (spec.at("inherit"),),
             )
-        elif name in target.reserved:
+        elif name in limits.reserved:
             yield Problem(
-                f"the experiment inherits {name}, but {target.reserved[name]}",
+                f"the experiment inherits {name}, but {limits.reserved[name]}",
                 "remove it from inherit: processes would not get it",
                 (spec.at("inherit"),),
             )
@@ -309,7 +309,7 @@ def inherit_is_valid(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
 PROBES = ("readiness_probe", "liveness_probe")
 
 
-def probes_check_own_services(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def probes_check_own_services(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     """Refuse a probe of a service that its process does not bind, and an http probe without a clear port."""
     for group, process in spec.members():
         path, served = path_of(group, process), services_of(process)
@@ -333,7 +333,7 @@ def probes_check_own_services(spec: ExperimentSpec, _target: Target) -> Iterator
                 )
 
 
-def liveness_probes_read_no_logs(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def liveness_probes_read_no_logs(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     """Refuse a liveness probe by log: an old line does not show that the process works now."""
     for group, process in spec.members():
         if process.liveness_probe is not None and process.liveness_probe.log is not None:
@@ -352,7 +352,7 @@ def services_of(process: ProcessSpec) -> list[str]:
 # pod settings, checked on every backend, so that a program can move to Kubernetes
 
 
-def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def pod_settings_belong_to_the_group(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     for group, process in spec.members():
         if group is None:
             continue
@@ -365,18 +365,18 @@ def pod_settings_belong_to_the_group(spec: ExperimentSpec, _target: Target) -> I
             )
 
 
-def gpus_suffice(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def gpus_suffice(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     for group, process in spec.members():
         count = process.resource_limit.gpu
-        if count and target.gpus and count > target.gpus:
+        if count and limits.gpus and count > limits.gpus:
             yield Problem(
-                f"{path_of(group, process)} asks for {count} GPUs, but this machine has {target.gpus}",
+                f"{path_of(group, process)} asks for {count} GPUs, but this machine has {limits.gpus}",
                 "ask for fewer, or run it on Kubernetes",
                 (process.at("resource_limit gpu"),),
             )
 
 
-def mounts_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def mounts_are_valid(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     for part_name, part in spec.parts():
         for mount in part.mounts:
             if not mount.mount_path.startswith("/"):
@@ -390,7 +390,7 @@ def mounts_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]
                 yield Problem(what, label_remedy(mount.name), (mount.where,))
 
 
-def mounts_do_not_clash(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def mounts_do_not_clash(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     for group in spec.groups:
         yield from _clashes(f"process group {group.name}", (), group.mounts)
     for group, process in spec.members():
@@ -430,9 +430,9 @@ def dependencies_of(group: ProcessGroupSpec | None, process: ProcessSpec) -> tup
     return (*(group.depends_on if group is not None else ()), *process.depends_on)
 
 
-def order_fits_pods(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def order_fits_pods(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     """Refuse a wait within a process group that is one pod, and cycles of such groups."""
-    if target.one_host:
+    if limits.one_host:
         return
     edges: dict[str, dict[str, Dependency]] = {}
     for path, dependency, paths in waits(spec):
@@ -444,14 +444,14 @@ def order_fits_pods(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
             elif on != path:
                 what = f"{path} waits for {on}, but the processes of a group start together, in one pod"
                 yield Problem(what, "move one of them out of the group", (dependency.where,))
-    has_own_cycle = any(order_has_no_cycle(spec, target))
+    has_own_cycle = any(order_has_no_cycle(spec, limits))
     for cycle in () if has_own_cycle else _cycles(edges):
         what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}; the processes of a group start together"
         lines = tuple(edges[pod][on].where for pod, on in itertools.pairwise(cycle))
         yield Problem(what, "remove one of these dependencies", lines)
 
 
-def supervisor_has_its_name(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def supervisor_has_its_name(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     """Refuse a process that has the name of the supervisor's window."""
     for process in spec.processes:
         if process.name == "symphony":
@@ -459,7 +459,7 @@ def supervisor_has_its_name(spec: ExperimentSpec, _target: Target) -> Iterator[P
             yield Problem(what, "rename the process", (process.where,))
 
 
-def dependencies_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def dependencies_are_known(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     by_name = paths_by_name(spec)
     for path, dependency, paths in waits(spec):
         name = dependency.on
@@ -470,7 +470,7 @@ def dependencies_are_known(spec: ExperimentSpec, _target: Target) -> Iterator[Pr
             yield Problem(what, remedy, (dependency.where,))
 
 
-def order_has_no_cycle(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def order_has_no_cycle(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     edges: dict[str, dict[str, Dependency]] = {}
     for path, dependency, paths in waits(spec):
         edges.setdefault(path, {}).update(dict.fromkeys(paths, dependency))
@@ -480,7 +480,7 @@ def order_has_no_cycle(spec: ExperimentSpec, _target: Target) -> Iterator[Proble
         yield Problem(what, "remove one of these dependencies", lines)
 
 
-def ends_are_valid(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def ends_are_valid(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     """Refuse unknown primaries, primaries that never complete, and limits of 0 seconds."""
     by_name = paths_by_name(spec)
     policies = {
@@ -538,7 +538,7 @@ MAX_TEXT = 131_071
 MAX_TEXTS = 2_000_000
 
 
-def arguments_fit(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def arguments_fit(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     for group, process in spec.members():
         texts = (*(process.command or ()), *process.args, *process.env, *process.env.values())
         # Linux also counts a pointer and a NUL for each text.
@@ -552,20 +552,20 @@ def arguments_fit(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
             )
 
 
-def processes_have_a_command(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def processes_have_a_command(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     for group, process in spec.members():
         path = path_of(group, process)
-        if target.starts == "image":
-            if not (process.image or (group and group.image) or spec.image or target.defaults.get("image")):
+        if limits.starts == "image":
+            if not (process.image or (group and group.image) or spec.image or limits.defaults.get("image")):
                 yield Problem(
-                    f"{path} has no image, and {target.backend} needs an image to start it",
+                    f"{path} has no image, and {limits.backend} needs an image to start it",
                     'set image="...", or a default with symphony:image',
                     (process.where,),
                 )
         elif not process.command and not process.cmds:
             what = "args but no command" if process.args else "no command"
             yield Problem(
-                f"{path} has {what}, and {target.backend} needs a command to start it",
+                f"{path} has {what}, and {limits.backend} needs a command to start it",
                 'set command="python", args=["-u", "program.py"], or cmds=["shell line", ...]',
                 (process.where,),
             )
@@ -574,9 +574,9 @@ def processes_have_a_command(spec: ExperimentSpec, target: Target) -> Iterator[P
             yield Problem(f"{path} has an empty command", remedy, (process.at("command"),))
 
 
-def commands_can_start(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def commands_can_start(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     for group, process in spec.members():
-        if reason := target.unstartable.get(path_of(group, process)):
+        if reason := limits.unstartable.get(path_of(group, process)):
             program = (process.command or ("",))[0]
             remedy = _remedy(program, "check the command's spelling, PATH and permissions")
             if program.startswith("~"):
@@ -610,12 +610,12 @@ def _parts(setting: Setting, value: Any) -> Iterator[tuple[str, str]]:
         yield from ((setting.name, text) for text in texts if isinstance(text, str))
 
 
-def texts_are_passable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def texts_are_passable(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     for owner_name, setting, text, where in _all_texts(spec):
         for what, remedy in _troubles(f"{setting} of {owner_name}", setting, text):
             yield Problem(what, remedy, (where,))
-        if setting == "start_dir" and text in target.unreadable and "\0" not in text:
-            what = f"{owner_name} cannot start in {quoted(text)}: {target.unreadable[text]}"
+        if setting == "start_dir" and text in limits.unreadable and "\0" not in text:
+            what = f"{owner_name} cannot start in {quoted(text)}: {limits.unreadable[text]}"
             yield Problem(what, _remedy(text, "correct start_dir, or create that folder"), (where,))
 
 
@@ -642,7 +642,7 @@ def _troubles(whose: str, setting: str, text: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def code_exists(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
+def code_exists(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     for owner_name, owner in spec.owners():
         for text in owner.code:
             if (code := spec.code_files.get(text)) is not None and code.trouble:
@@ -653,19 +653,19 @@ def code_exists(spec: ExperimentSpec, _target: Target) -> Iterator[Problem]:
                 )
 
 
-def files_are_readable(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
-    yield from _files("secrets", "secret file", spec.secrets, spec, target)
-    yield from _files("configs", "config file", spec.configs, spec, target)
+def files_are_readable(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
+    yield from _files("secrets", "secret file", spec.secrets, spec, limits)
+    yield from _files("configs", "config file", spec.configs, spec, limits)
 
 
 def _files(
-    setting: str, kind: str, files: tuple[str, ...], spec: ExperimentSpec, target: Target
+    setting: str, kind: str, files: tuple[str, ...], spec: ExperimentSpec, limits: BackendLimits
 ) -> Iterator[Problem]:
     by_name: dict[str, str] = {}
     for file in files:
-        if file in target.unreadable:
+        if file in limits.unreadable:
             yield Problem(
-                f"the {kind} {quoted(file)} cannot be read: {target.unreadable[file]}",
+                f"the {kind} {quoted(file)} cannot be read: {limits.unreadable[file]}",
                 _remedy(file, "check its path and permissions"),
                 (spec.at(setting),),
             )
@@ -678,7 +678,7 @@ def _files(
             )
 
 
-Rule = Callable[[ExperimentSpec, Target], Iterator[Problem]]
+Rule = Callable[[ExperimentSpec, BackendLimits], Iterator[Problem]]
 
 RULES: tuple[Rule, ...] = (
     physical_name_is_valid,
@@ -717,11 +717,11 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def check(spec: ExperimentSpec, target: Target) -> Iterator[Problem]:
+def check(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     """Yield every problem, rule by rule, then the problems that the backend found."""
     for rule in RULES:
-        yield from rule(spec, target)
-    yield from target.problems
+        yield from rule(spec, limits)
+    yield from limits.problems
 
 
 # The word must end the name or precede an underscore, so that TOKENIZERS_PARALLELISM does not match.

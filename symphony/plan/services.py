@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 
 from caraml import service_env
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.names import RENDEZVOUS, as_name, is_name
 from symphony.plan.plan import Plan, PlannedProcess, PlannedService
 from symphony.plan.rules import CONFIGS_VARIABLE, SECRETS_VARIABLE, served
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec
 
@@ -21,20 +21,20 @@ def fixed_ports(spec: ExperimentSpec) -> dict[str, int | None]:
     return ports
 
 
-def resolve(spec: ExperimentSpec, target: Target) -> tuple[PlannedService, ...]:
-    """Return every service with its address on the target, in the order of declaration."""
+def resolve(spec: ExperimentSpec, limits: BackendLimits) -> tuple[PlannedService, ...]:
+    """Return every service with its address on the backend, in the order of declaration."""
     fixed = {name: use.port for name, uses in served(spec).items() for _, use in uses if use.port is not None}
     exposed = {use.name for _, process in spec.members() for use in process.exposes}
     services: dict[str, PlannedService] = {}
     for group, process in spec.members():
         for use in (*process.binds, *process.exposes):
             services[use.name] = PlannedService(
-                name=target.map_name(use.name),
-                host=target.host_of.format(service=target.map_name(use.name)),
-                port=fixed[use.name] if use.name in fixed else target.ports[use.name],
-                path=target.path_of(group, process),
+                name=limits.map_name(use.name),
+                host=limits.host_of.format(service=limits.map_name(use.name)),
+                port=fixed[use.name] if use.name in fixed else limits.ports[use.name],
+                path=limits.path_of(group, process),
                 exposed=use.name in exposed,
-                declared=use.name if target.map_name(use.name) != use.name else "",
+                declared=use.name if limits.map_name(use.name) != use.name else "",
             )
     return tuple(services.values())
 
@@ -82,6 +82,6 @@ def file_variables(plan: Plan, secrets: str, configs: str) -> dict[str, str]:
     return folders | ({CONFIGS_VARIABLE: configs} if plan.configs else {})
 
 
-def bind_variables(binds: tuple[str, ...], target: Target) -> Mapping[str, str]:
+def bind_variables(binds: tuple[str, ...], limits: BackendLimits) -> Mapping[str, str]:
     """Return the variables with the address to bind, for the services that a process binds."""
-    return {service_env.bind_variable(service): target.bind_host for service in binds}
+    return {service_env.bind_variable(service): limits.bind_host for service in binds}

@@ -19,8 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from symphony.cli.live import Live
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.build import build_plan
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec, ServiceUse
 from tests.benchmarks.slurm import rows as slurm_rows
@@ -111,7 +111,7 @@ def _plan() -> float:
     service = ServiceUse("data")
     workers = (ProcessSpec(f"w-{n}", command=("sleep",), connects=(service,)) for n in range(999))
     spec = ExperimentSpec("big", (ProcessSpec("server", command=("sleep",), binds=(service,)), *workers))
-    target = Target(
+    limits = BackendLimits(
         backend="tmux",
         physical_name="big",
         starts="command",
@@ -122,7 +122,7 @@ def _plan() -> float:
         ports={"data": 20000},
     )
     began = time.perf_counter()
-    build_plan(spec, target)
+    build_plan(spec, limits)
     return time.perf_counter() - began
 
 

@@ -41,7 +41,7 @@ def declare_image(tmp_path: Path, own_home: Path) -> Declared:
             owner="me",
         )
         spec, (image,), image_problems = Images(context).with_references(experiment.spec)
-        result = problems(spec, expand.target_of(spec, Settings(), "rl"), image_problems)
+        result = problems(spec, expand.offline_limits(spec, Settings(), "rl"), image_problems)
         return [each.what for each in result], image
 
     return declare_image

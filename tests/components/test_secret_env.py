@@ -14,13 +14,13 @@ from pulumi.runtime import config
 from symphony import Experiment
 from symphony.backends import registry
 from symphony.components import secret_env
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.build import build_plan, problems
 from symphony.plan.plan import Plan
 from symphony.plan.problems import Problem
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
-TMUX = Target("tmux", "rl", "command", registry.get("tmux").settings, True, "127.0.0.1", "127.0.0.1")
+TMUX = BackendLimits("tmux", "rl", "command", registry.get("tmux").settings, True, "127.0.0.1", "127.0.0.1")
 KEY = b"key"
 
 
@@ -36,13 +36,13 @@ def planned(experiment: Experiment) -> Plan:
     return build_plan(secret_env.resolve_values(experiment.spec)[0], TMUX)
 
 
-def spec_and_target(experiment: Experiment) -> tuple[ExperimentSpec, Target, Sequence[Problem]]:
+def spec_and_limits(experiment: Experiment) -> tuple[ExperimentSpec, BackendLimits, Sequence[Problem]]:
     spec, found = secret_env.resolve_values(experiment.spec)
     return spec, TMUX, found
 
 
 def messages(experiment: Experiment) -> list[str]:
-    result = problems(*spec_and_target(experiment))
+    result = problems(*spec_and_limits(experiment))
     return [f"{each.what} {[place.line for place in each.where]}" for each in result]
 
 
@@ -121,7 +121,7 @@ def test_an_unreadable_secret_is_a_problem_that_hides_its_value(tmp_path: Path) 
     }
     experiment = Experiment("rl", secret_env=wanted, env={"EMPTY": 1})
     experiment.new_process("a", ["x"])
-    result = problems(*spec_and_target(experiment))
+    result = problems(*spec_and_limits(experiment))
     assert {each.where[0].file for each in result} == {__file__}
     by_name = {each.what.removeprefix("cannot set ").split()[0]: each.what for each in result}
     assert "no such file" in by_name["MISSING"]

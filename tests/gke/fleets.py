@@ -13,9 +13,9 @@ from symphony.backends.kubernetes.manifests import render
 from symphony.backends.kubernetes.settings import Settings
 from symphony.placement.planner import total_of
 from symphony.placement.pool import Amounts, Pool, available
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.build import build_plan
 from symphony.plan.place import Places, place
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from tests.placement.fleet import holds
 
@@ -39,7 +39,7 @@ class Fleet:
     name: str
     pools: tuple[Pool, ...]
     experiment: Experiment
-    target: Target
+    limits: BackendLimits
     placed: Places
 
     @property
@@ -57,7 +57,7 @@ def fleet(seed: int) -> Fleet:
     while True:
         experiment = _experiment(name, calls, kept)
         spec = experiment.spec
-        where = replace(expand.target_of(spec, Settings(image="none:1"), name), pools=pools)
+        where = replace(expand.offline_limits(spec, Settings(image="none:1"), name), pools=pools)
         result = place(spec, where)
         names = {problem.what.partition(" ")[0] for problem in result.problems}
         left = {each for each in names if each.startswith("p-")}
@@ -99,7 +99,7 @@ def _experiment(name: str, calls: Sequence[dict[str, Any]], kept: Sequence[int])
 
 def pods(fleet: Fleet) -> dict[str, dict[str, Any]]:
     """Return the manifests of the experiment's pods, by their names in the plan."""
-    plan = build_plan(fleet.spec, fleet.target)
+    plan = build_plan(fleet.spec, fleet.limits)
     every = render.render(plan, Settings(image="none:1"), f"test/{fleet.name}#0")
     return {name: pod for name, (_, pod) in every.pods.items()}
 

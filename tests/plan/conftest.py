@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from symphony.backends import registry
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.build import build_plan, problems
 from symphony.plan.problems import Problem
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 
 PRELUDE = "from symphony import Experiment, Probe, Process, ProcessGroup\n"
@@ -29,8 +29,8 @@ class AnyPort(dict[str, int]):
 
 
 @pytest.fixture(scope="session")
-def tmux() -> Target:
-    return Target(
+def tmux() -> BackendLimits:
+    return BackendLimits(
         backend="tmux",
         physical_name="rl",
         starts="command",
@@ -45,7 +45,7 @@ def tmux() -> Target:
 
 
 @pytest.fixture(scope="session")
-def kubernetes(tmux: Target) -> Target:
+def kubernetes(tmux: BackendLimits) -> BackendLimits:
     return replace(
         tmux,
         backend="kubernetes",
@@ -79,21 +79,23 @@ def declare(
 
 @pytest.fixture
 def problems_of(
-    declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target
+    declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: BackendLimits
 ) -> Callable[..., list[Problem]]:
     """Return every problem of a program, in the order of the report."""
 
-    def gather(program: str, target: Target = tmux, **backend: Any) -> list[Problem]:
-        return list(problems(declare(program)[0], replace(target, **backend)))
+    def gather(program: str, limits: BackendLimits = tmux, **backend: Any) -> list[Problem]:
+        return list(problems(declare(program)[0], replace(limits, **backend)))
 
     return gather
 
 
 @pytest.fixture
-def planned(declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: Target) -> Callable[..., Any]:
+def planned(
+    declare: Callable[[str], tuple[ExperimentSpec, list[int]]], tmux: BackendLimits
+) -> Callable[..., Any]:
     """Return the plan of a valid program."""
 
-    def make(program: str, target: Target = tmux, **backend: Any) -> Any:
-        return build_plan(declare(program)[0], replace(target, **backend))
+    def make(program: str, limits: BackendLimits = tmux, **backend: Any) -> Any:
+        return build_plan(declare(program)[0], replace(limits, **backend))
 
     return make

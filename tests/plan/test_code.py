@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from symphony.plan import code
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.build import build_plan, problems
 from symphony.plan.changes import Component, Components, changes
-from symphony.plan.target import Target
 from symphony.spec.shared import CodeFiles
 
 PROGRAM = """
@@ -21,7 +21,7 @@ exp.new_process_group("g", code=["agents/"]).new_process("b", cmds="b", code=["b
 FILES = {name: CodeFiles({name: name * 8}) for name in ("shared.py", "agents/", "b.py")}
 
 
-def test_code_of_group_and_experiment_counts_for_their_processes(declare: Any, tmux: Target) -> None:
+def test_code_of_group_and_experiment_counts_for_their_processes(declare: Any, tmux: BackendLimits) -> None:
     def digests(files: dict[str, CodeFiles]) -> list[str]:
         spec = replace(declare(PROGRAM)[0], code_files=files)
         plan = build_plan(spec, tmux)
@@ -36,13 +36,13 @@ def test_code_of_group_and_experiment_counts_for_their_processes(declare: Any, t
     assert [each == old for each, old in zip(file, before, strict=True)] == [True, False]
 
 
-def test_a_process_without_code_has_no_digest(declare: Any, tmux: Target) -> None:
+def test_a_process_without_code_has_no_digest(declare: Any, tmux: BackendLimits) -> None:
     plan = build_plan(declare('exp = Experiment("rl")\nexp.new_process("a", cmds="a")')[0], tmux)
     assert code.VARIABLE not in plan.processes[0].service_env
     assert not plan.code
 
 
-def test_missing_code_is_reported_with_its_line(declare: Any, tmux: Target) -> None:
+def test_missing_code_is_reported_with_its_line(declare: Any, tmux: BackendLimits) -> None:
     spec, lines = declare(
         """
         exp = Experiment("rl")
@@ -106,7 +106,7 @@ def test_digests_of_ten_thousand_files_take_less_than_200_kb_in_the_state() -> N
     assert len(code.pack({"digest": files})) < 200_000
 
 
-def test_a_path_with_a_variable_of_the_shell_is_told_as_such(declare: Any, tmux: Target) -> None:
+def test_a_path_with_a_variable_of_the_shell_is_told_as_such(declare: Any, tmux: BackendLimits) -> None:
     """The program, code, secret and config files, and start_dir: none of them is read by a shell."""
     spec, _ = declare(
         """
@@ -116,8 +116,8 @@ def test_a_path_with_a_variable_of_the_shell_is_told_as_such(declare: Any, tmux:
         """
     )
     unreadable = dict.fromkeys(("$LAB/key", "$LAB/c.yaml", "$LAB"), "no such file")
-    target = replace(tmux, unreadable=unreadable, unstartable={"a": "no such file", "b": "no such file"})
+    limits = replace(tmux, unreadable=unreadable, unstartable={"a": "no such file", "b": "no such file"})
     files = {"$LAB/a.py": CodeFiles(trouble="it does not exist")}
-    found = [*problems(replace(spec, code_files=files), target)]
+    found = [*problems(replace(spec, code_files=files), limits)]
     assert len(found) == 6
     assert all("os.path.expand" in problem.remedy for problem in found)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from symphony.placement.pool import GPU_TAINT, POOL_LABEL, Taint
-from symphony.plan.target import Target
+from symphony.plan.backend_limits import BackendLimits
 from symphony.spec.pod import Place, Toleration
 from symphony.spec.process import Resources
 from tests.placement.fleet import CPU, FLEET, GPU, pool
 
 
 @pytest.fixture
-def cluster(kubernetes: Target) -> Target:
+def cluster(kubernetes: BackendLimits) -> BackendLimits:
     return replace(kubernetes, pools=FLEET)
 
 
@@ -26,7 +26,7 @@ def program(*calls: str, image: str = "i") -> str:
 
 
 @pytest.fixture
-def process(planned: Callable[..., Any], cluster: Target) -> Callable[..., Any]:
+def process(planned: Callable[..., Any], cluster: BackendLimits) -> Callable[..., Any]:
     def make(*calls: str, **backend: Any) -> Any:
         return planned(program(*calls), cluster, **backend).processes[0]
 
@@ -79,7 +79,7 @@ def test_an_explicit_request_overrides_a_share(process: Callable[..., Any]):
     assert (limited.resource_request.memory, limited.resource_limit.memory) == (None, "10Gi")
 
 
-def test_a_process_with_node_name_is_not_placed(planned: Callable[..., Any], cluster: Target):
+def test_a_process_with_node_name_is_not_placed(planned: Callable[..., Any], cluster: BackendLimits):
     plan = planned(program("pod_yml['spec']['nodeName'] = 'n1'"), cluster)
     assert plan.processes[0].pod.node_selector == {}
     assert plan.placement is None
@@ -91,7 +91,7 @@ def test_place_sets_resources_without_known_pools(process: Callable[..., Any]):
     assert result.pod.node_selector == {}
 
 
-def test_a_group_is_placed_as_one_pod(planned: Callable[..., Any], cluster: Target):
+def test_a_group_is_placed_as_one_pod(planned: Callable[..., Any], cluster: BackendLimits):
     plan = planned(
         """
         exp = Experiment("rl")
@@ -109,7 +109,7 @@ def test_a_group_is_placed_as_one_pod(planned: Callable[..., Any], cluster: Targ
     assert [placed.pod for placed in plan.placement.pools[0].takes] == ["g"]
 
 
-def test_the_plan_has_machines_and_total_price(planned: Callable[..., Any], cluster: Target):
+def test_the_plan_has_machines_and_total_price(planned: Callable[..., Any], cluster: BackendLimits):
     plan = planned(
         """
         exp = Experiment("rl", image="i")
@@ -127,13 +127,13 @@ def test_the_plan_has_machines_and_total_price(planned: Callable[..., Any], clus
     assert "us-central1" in plan.placement.priced
 
 
-def test_an_unknown_price_makes_the_total_unknown(planned: Callable[..., Any], kubernetes: Target):
+def test_an_unknown_price_makes_the_total_unknown(planned: Callable[..., Any], kubernetes: BackendLimits):
     own = pool("own", "n2-custom-8-16384")
     plan = planned(program("place('own', cpu=1)"), replace(kubernetes, pools=(CPU, own)))
     assert (plan.placement.pools[0].hourly, plan.placement.hourly) == (None, None)
 
 
-def test_all_placement_problems_are_reported_at_once(problems_of: Callable[..., Any], cluster: Target):
+def test_all_placement_problems_are_reported_at_once(problems_of: Callable[..., Any], cluster: BackendLimits):
     result = problems_of(
         """
         exp = Experiment("rl", image="i")
@@ -173,7 +173,7 @@ def test_all_placement_problems_are_reported_at_once(problems_of: Callable[..., 
     ],
 )
 def test_each_placement_problem_has_its_line_and_remedy(
-    problems_of: Callable[..., Any], cluster: Target, calls: list[str], what: str, remedy: str
+    problems_of: Callable[..., Any], cluster: BackendLimits, calls: list[str], what: str, remedy: str
 ):
     (result,) = problems_of(program(*calls), cluster)
     assert result.what.startswith(what)
@@ -183,14 +183,14 @@ def test_each_placement_problem_has_its_line_and_remedy(
 
 
 def test_a_taint_as_the_only_obstacle_is_named_in_the_remedy(
-    problems_of: Callable[..., Any], kubernetes: Target
+    problems_of: Callable[..., Any], kubernetes: BackendLimits
 ):
     ours = pool("ours", "n1-standard-2", taints=(Taint("team", "rl"),))
     (result,) = problems_of(program("place(cpu=1)"), replace(kubernetes, pools=(ours,)))
     assert "name the pool or tolerate its taint" in result.remedy
 
 
-def test_processes_of_a_group_must_use_the_same_pool(problems_of: Callable[..., Any], cluster: Target):
+def test_processes_of_a_group_must_use_the_same_pool(problems_of: Callable[..., Any], cluster: BackendLimits):
     (result,) = problems_of(
         """
         exp = Experiment("rl", image="i")
@@ -206,12 +206,14 @@ def test_processes_of_a_group_must_use_the_same_pool(problems_of: Callable[..., 
     )
 
 
-def test_per_machine_without_known_pools_is_a_problem(problems_of: Callable[..., Any], kubernetes: Target):
+def test_per_machine_without_known_pools_is_a_problem(
+    problems_of: Callable[..., Any], kubernetes: BackendLimits
+):
     (result,) = problems_of(program("place('cpu', per_machine=2)"), kubernetes)
     assert result.what == "p calls place(), but the pools of the cluster are not known"
 
 
-def test_a_tight_pool_at_its_maximum_is_a_remark(planned: Callable[..., Any], kubernetes: Target):
+def test_a_tight_pool_at_its_maximum_is_a_remark(planned: Callable[..., Any], kubernetes: BackendLimits):
     two = replace(GPU, name="two", max=2, taints=(Taint("a"),), gpus=0, gpu_type="")
     plan = planned(
         """
@@ -225,6 +227,6 @@ def test_a_tight_pool_at_its_maximum_is_a_remark(planned: Callable[..., Any], ku
     assert remark.what.startswith("pool two is almost full")
 
 
-def test_place_is_listed_as_unused_on_tmux(planned: Callable[..., Any], tmux: Target):
+def test_place_is_listed_as_unused_on_tmux(planned: Callable[..., Any], tmux: BackendLimits):
     plan = planned(program("place('cpu', per_machine=2)"), tmux)
     assert [str(each) for each in plan.unused if each.setting == "place"] == ["place (p)"]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from symphony.errors import UserError
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.build import build_plan, problems
-from symphony.plan.target import Target
 
 MARK = "# <-"
 
@@ -20,12 +20,12 @@ MARK = "# <-"
 class Mistake:
     """A program with one mistake on the marked lines, and words of the problem and its remedy.
 
-    It is planned for a target, with changes to it; `labels` is Kubernetes with names that are DNS labels.
+    It is planned for a backend, with changes to its limits; `labels` is Kubernetes with DNS labels as names.
     """
 
     lines: Sequence[str]
     words: Sequence[str]
-    target: str = "tmux"
+    backend: str = "tmux"
     changes: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -125,9 +125,9 @@ SERVICES = [
         Mistake(
             ['exp = Experiment("rl", image="i")', A, B, 'a.binds("web-1")  # <-', 'b.exposes("Web_1")  # <-'],
             ['"web-1"', '"Web_1"', "another name"],
-            target,
+            backend,
         )
-        for target in ("tmux", "kubernetes")
+        for backend in ("tmux", "kubernetes")
     ),
 ]
 
@@ -238,7 +238,7 @@ PODS = [
 
 
 @pytest.fixture
-def targets(tmux: Target, kubernetes: Target) -> dict[str, Target]:
+def limits(tmux: BackendLimits, kubernetes: BackendLimits) -> dict[str, BackendLimits]:
     return {"tmux": tmux, "kubernetes": kubernetes, "labels": replace(kubernetes, **LABELS)}
 
 
@@ -248,10 +248,10 @@ def targets(tmux: Target, kubernetes: Target) -> dict[str, Target]:
     ids=lambda mistake: f"{mistake.words[0]}"[:40].encode("unicode_escape").decode(),
 )
 def test_each_mistake_is_one_problem_with_its_lines_and_remedy(
-    declare: Callable[[str], Any], targets: dict[str, Target], tmp_path: Path, mistake: Mistake
+    declare: Callable[[str], Any], limits: dict[str, BackendLimits], tmp_path: Path, mistake: Mistake
 ) -> None:
     spec, marked = declare(mistake.program)
-    (problem,) = problems(spec, replace(targets[mistake.target], **mistake.changes))
+    (problem,) = problems(spec, replace(limits[mistake.backend], **mistake.changes))
     text = f"{problem.what}: {problem.remedy}"
     assert [word for word in mistake.words if word not in text] == [], text
     assert problem.what
@@ -298,13 +298,15 @@ def test_valid_declarations_have_no_problems(planned: Callable[..., Any], lines:
     ],
 )
 def test_the_innermost_image_is_used(
-    planned: Callable[..., Any], kubernetes: Target, lines: Sequence[str], image: str
+    planned: Callable[..., Any], kubernetes: BackendLimits, lines: Sequence[str], image: str
 ) -> None:
     plan = planned(Mistake(lines, ()).program, kubernetes, defaults={"image": "default"})
     assert plan.processes[0].image == image
 
 
-def test_different_pods_may_bind_the_same_port(planned: Callable[..., Any], kubernetes: Target) -> None:
+def test_different_pods_may_bind_the_same_port(
+    planned: Callable[..., Any], kubernetes: BackendLimits
+) -> None:
     lines = [f'exp.new_process("{name}", image="i").binds({{"{name}": 7000}})' for name in "ab"]
     assert len(planned(Mistake(lines, ()).program, kubernetes).services) == 2
 
@@ -317,9 +319,9 @@ exp.new_process_group("Joy").new_process("b_1", ["x"]).connects("Replay_Server")
 
 
 def test_names_are_mapped_to_labels_on_kubernetes(
-    planned: Callable[..., Any], targets: dict[str, Target]
+    planned: Callable[..., Any], limits: dict[str, BackendLimits]
 ) -> None:
-    plan = planned(MAPPED, targets["labels"])
+    plan = planned(MAPPED, limits["labels"])
     assert [(each.path, each.name, each.group) for each in plan.processes] == [
         ("agent-0", "agent-0", None),
         ("joy/b-1", "b-1", "joy"),
@@ -338,7 +340,7 @@ def test_names_are_mapped_to_labels_on_kubernetes(
     assert (unmapped.renamed, unmapped.remarks) == ({}, ())
 
 
-def test_the_classic_api_maps_invalid_names(declare: Callable[[str], Any], tmux: Target) -> None:
+def test_the_classic_api_maps_invalid_names(declare: Callable[[str], Any], tmux: BackendLimits) -> None:
     spec, _ = declare('exp = Experiment("My Exp")\nexp.new_process("agent 0", ["x"]).binds("replay.server")')
     plan = build_plan(replace(spec, accepts_classic_names=True), replace(tmux, physical_name="My-Exp"))
     assert plan.processes[0].path == "agent-0"

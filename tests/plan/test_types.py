@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from symphony import Experiment, Place, Resources
 from symphony.errors import UserError
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.build import build_plan, problems
 from symphony.plan.problems import PlanError
-from symphony.plan.target import Target
 
 
 def error_of(declare: Callable[[str], Any], line: str) -> UserError:
@@ -177,14 +177,14 @@ def test_any_text_gives_a_plan_or_printable_problems(tmux, kubernetes, name, pro
     experiment = Experiment(name)
     for process, options in processes:
         experiment.new_process(process, **options)
-    for target in (tmux, kubernetes):
-        assert all(line.isprintable() for line in report_of(experiment, target).split("\n"))
+    for limits in (tmux, kubernetes):
+        assert all(line.isprintable() for line in report_of(experiment, limits).split("\n"))
 
 
-def report_of(experiment: Experiment, target: Target) -> str:
+def report_of(experiment: Experiment, limits: BackendLimits) -> str:
     """Return the plan, else the report of its problems."""
-    if found := problems(experiment.spec, target):
+    if found := problems(experiment.spec, limits):
         return str(PlanError("rl", found))
-    plan = build_plan(experiment.spec, target)
+    plan = build_plan(experiment.spec, limits)
     plan.to_json()
     return str(plan)

@@ -1,4 +1,4 @@
-"""The Kubernetes backend's `expand`: its capabilities, and the registration of a plan's objects."""
+"""The Kubernetes backend's `expand`: its limits, and the registration of a plan's objects."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from symphony.backends.kubernetes.prepare import prepare as prepare
 from symphony.backends.kubernetes.settings import Settings, settings_of
 from symphony.errors import SymphonyError
 from symphony.placement.pool import Pool
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.plan import PlannedImage
 from symphony.plan.problems import Problem
 from symphony.plan.rules import served
 from symphony.plan.services import fixed_ports, used_variables
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.pod import Place
 
@@ -51,24 +51,23 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _SECONDS = 120
 
 
-def target(spec: ExperimentSpec, context: Context) -> Target:
-    """Return the capabilities of Kubernetes, and the experiment's problems."""
+def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
+    """Return the limits of Kubernetes, and the experiment's problems."""
     chosen, namespace = settings_of(context), context.physical_name
     sizes, unreadable = local_files.sizes(spec)
-    limits = target_of(spec, chosen, namespace, sizes)
-    limits = replace(limits, unreadable=unreadable)
+    offline = replace(offline_limits(spec, chosen, namespace, sizes), unreadable=unreadable)
     if context.offline:
         cluster = find_cluster(chosen.cluster, context.project) if chosen.cluster else None
-        return replace(limits, pools=cluster.pools if cluster else (), pools_are_known=cluster is not None)
+        return replace(offline, pools=cluster.pools if cluster else (), pools_are_known=cluster is not None)
     client = connection_of(context).client
-    problems = [*limits.problems, *platform_problems(client, context.images)]
+    problems = [*offline.problems, *platform_problems(client, context.images)]
     if conflict := inventory.namespace_conflict(
         client, namespace, context.owner, create=chosen.create_namespace
     ):
         why, remedy = conflict
         problems.append(Problem(f"the namespace {namespace} {why}", remedy, (spec.where,)))
     return replace(
-        limits,
+        offline,
         problems=tuple(problems),
         pools=_pools(spec, context, client),
         prices=price_table.read(chosen.prices, context.folder),
@@ -76,11 +75,11 @@ def target(spec: ExperimentSpec, context: Context) -> Target:
     )
 
 
-def target_of(
+def offline_limits(
     spec: ExperimentSpec, settings: Settings, namespace: str, sizes: Mapping[str, int] | None = None
-) -> Target:
-    """Return the target without what only the cluster knows; sizes: the bytes of each secret and config."""
-    return Target(
+) -> BackendLimits:
+    """Return the limits without what only the cluster knows; sizes: the bytes of each secret and config."""
+    return BackendLimits(
         backend="kubernetes",
         physical_name=namespace,
         starts="image",

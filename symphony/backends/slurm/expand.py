@@ -14,8 +14,8 @@ from symphony.backends.expand import Components, Context, Facts
 from symphony.backends.launching import image_registry as image_registry
 from symphony.backends.launching import manifests as manifests
 from symphony.backends.slurm import job_size
+from symphony.backends.slurm.limits import limits as limits
 from symphony.backends.slurm.settings import folder_for, settings_of
-from symphony.backends.slurm.target import target as target
 from symphony.backends.supervision import declaration
 from symphony.plan.plan import Plan
 from symphony.plan.services import fixed_ports

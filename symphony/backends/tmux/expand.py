@@ -1,4 +1,4 @@
-"""The tmux backend's `expand`: its capabilities, and the registration of a Session and a Window a process."""
+"""The tmux backend's `expand`: its limits, and the registration of a Session and a Window a process."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ from symphony.backends.supervision import declaration, is_declared
 from symphony.backends.tmux.backend import BACKEND
 from symphony.backends.tmux.settings import settings_of
 from symphony.errors import SymphonyError
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.plan import Plan, PlannedProcess
 from symphony.plan.problems import Problem
 from symphony.plan.services import fixed_ports, used_variables
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.supervision import Declaration
 from symphony_tmux import gpus, leases, names
@@ -34,13 +34,13 @@ from symphony_tmux.tmux import client, server_limits
 HOST = "127.0.0.1"
 
 
-def target(spec: ExperimentSpec, context: Context) -> Target:
-    """Return the capabilities of tmux on this machine, and the experiment's ports and problems."""
+def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
+    """Return the limits of tmux on this machine, and the experiment's ports and problems."""
     path = search_path(launch_file.caller())
     server = settings_of(context).server
     # False: the plan only reads the leases; the session takes them.
     leased = leases.lease(context.owner, fixed_ports(spec), False, spec.port_range)
-    return Target(
+    return BackendLimits(
         backend="tmux",
         physical_name=context.physical_name,
         starts="command",

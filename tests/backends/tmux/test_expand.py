@@ -9,10 +9,10 @@ import pytest
 
 from symphony import Experiment
 from symphony.backends.tmux import expand
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.build import build_plan
-from symphony.plan.target import Target
 
-TARGET = Target(
+LIMITS = BackendLimits(
     backend="tmux",
     physical_name="rl-x",
     starts="command",
@@ -30,7 +30,7 @@ def rendered() -> dict[str, Any]:
     group = experiment.new_process_group("g")
     group.new_process("a", ["echo 1", "echo 2"], command="never", env={"B": 2}).binds("replay")
     experiment.new_process("b", command="python -u", args=["b.py", 1], preamble_cmds="y").connects("replay")
-    plan = build_plan(experiment.spec, TARGET)
+    plan = build_plan(experiment.spec, LIMITS)
     session = expand.session_inputs(plan, "test/rl.x#12345678", "default", 5.0)
     windows = {
         each.path: expand.window_inputs(plan, each, session, "/work", "/project", Path("/home/rl"))
@@ -46,7 +46,7 @@ def test_inputs_of_session_and_windows(rendered, snapshot):
 def test_without_secrets_no_process_gets_a_folder_of_secrets():
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"])
-    plan = build_plan(experiment.spec, TARGET)
+    plan = build_plan(experiment.spec, LIMITS)
     session = expand.session_inputs(plan, "o", "default", 5.0)
     assert (
         "SYMPH_SECRETS_DIR"

@@ -43,7 +43,7 @@ def test_mount_empty_dir_uses_memory_only_if_requested(owner: str, memory: bool)
     process = group.new_process("a")
     {"process": process, "group": group}[owner].mount_empty_dir("scratch", memory, "/scratch")
     settings = Settings(image="x:1")
-    plan = build_plan(experiment.spec, expand.target_of(experiment.spec, settings, "e"))
+    plan = build_plan(experiment.spec, expand.offline_limits(experiment.spec, settings, "e"))
     _, pod = render(plan, settings, "test/e#1").pods["pair"]
     assert pod["spec"]["volumes"] == [{"name": "scratch", "emptyDir": {"medium": "Memory"} if memory else {}}]
     (container,) = pod["spec"]["containers"]

@@ -25,7 +25,7 @@ OWNER = "test/rl.x#12345678"
 def manifests(experiment: Experiment | ExperimentSpec, **chosen: Any) -> render.Manifests:
     spec = experiment if isinstance(experiment, ExperimentSpec) else experiment.spec
     given_ = Settings(image="rl:1", **chosen)
-    plan = build_plan(spec, expand.target_of(spec, given_, "rl-x"))
+    plan = build_plan(spec, expand.offline_limits(spec, given_, "rl-x"))
     files = {"~/.key": b"x", "train.yaml": b"lr: 1", "dir/table.bin": b"\xff"}
     return render.render(plan, given_, OWNER, files=files)
 
@@ -183,7 +183,7 @@ def test_config_files_that_pulumi_would_alter_are_stored_as_binary_data() -> Non
     experiment = Experiment("rl", configs=["train.yaml", "dir/table.bin"])
     experiment.new_process("a")
     spec = experiment.spec
-    plan = build_plan(spec, expand.target_of(spec, Settings(image="rl:1"), "rl-x"))
+    plan = build_plan(spec, expand.offline_limits(spec, Settings(image="rl:1"), "rl-x"))
     files = {"train.yaml": "a\x85b".encode(), "dir/table.bin": b"a\tb\x01"}
     made = render.render(plan, Settings(image="rl:1"), OWNER, files=files).files[-1]
     assert made["binaryData"] == {"train.yaml": "YcKFYg=="}
@@ -329,7 +329,7 @@ def test_place_sets_node_selector_resources_and_annotations():
     experiment = Experiment("rl")
     experiment.new_process("learner", command="x").place(gpu=1, gpu_type="v100", memory="8Gi")
     settings, spec = Settings(image="rl:1"), experiment.spec
-    plan = build_plan(spec, replace(expand.target_of(spec, settings, "rl"), pools=FLEET))
+    plan = build_plan(spec, replace(expand.offline_limits(spec, settings, "rl"), pools=FLEET))
     _, learner = render.render(plan, settings, "o").pods["learner"]
     assert learner["spec"]["nodeSelector"] == {POOL_LABEL: "gpu"}
     assert learner["spec"]["tolerations"] == [

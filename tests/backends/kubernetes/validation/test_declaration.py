@@ -25,7 +25,7 @@ def messages(
     experiment = Experiment("rl", secrets=list(secrets or {}))
     declare(experiment)
     settings = Settings(image="rl", **chosen)  # pyright: ignore[reportArgumentType]
-    where = expand.target_of(experiment.spec, settings, namespace, secrets)
+    where = expand.offline_limits(experiment.spec, settings, namespace, secrets)
     result = problems(experiment.spec, where)
     assert all(problem.remedy for problem in result)
     return [problem.what for problem in result]
@@ -40,7 +40,7 @@ def test_features_that_pods_cannot_have_are_refused():
     ]
     for experiment, chosen, words in cases:
         settings = Settings(image="rl", **chosen)
-        refused = problems(experiment.spec, expand.target_of(experiment.spec, settings, "rl"))
+        refused = problems(experiment.spec, expand.offline_limits(experiment.spec, settings, "rl"))
         assert [word for word in words if any(word in each.what for each in refused)] == words
         assert len(refused) == len(words)
 
@@ -112,7 +112,7 @@ def test_config_files_that_do_not_fit_in_a_config_map_are_refused() -> None:
     def result(configs: list[str], sizes: dict[str, int], mount: str = "/x") -> list[str]:
         experiment = Experiment("rl", configs=configs)
         experiment.new_process("a").mount_empty_dir("d", False, mount)
-        where = expand.target_of(experiment.spec, Settings(image="rl"), "rl", sizes)
+        where = expand.offline_limits(experiment.spec, Settings(image="rl"), "rl", sizes)
         return [problem.what for problem in problems(experiment.spec, where)]
 
     assert result(["train.yaml"], {"train.yaml": 1_000_000}) == []
@@ -196,7 +196,7 @@ def test_names_become_distinct_valid_pod_names(first: str, second: str) -> None:
     experiment = Experiment("e")
     experiment.new_process(first)
     experiment.new_process_group(second).new_process("member")
-    where = expand.target_of(experiment.spec, Settings(image="x"), "e")
+    where = expand.offline_limits(experiment.spec, Settings(image="x"), "e")
     if result := problems(experiment.spec, where):
         assert all(problem.what and problem.remedy for problem in result)
         return

@@ -27,7 +27,7 @@ def dry_run_problems(client: Client, declare: Declare, namespace: str = "rl", **
     declare(experiment)
     settings = Settings(image="busybox", **chosen)
     spec = experiment.spec
-    plan = build_plan(spec, expand.target_of(spec, settings, namespace))
+    plan = build_plan(spec, expand.offline_limits(spec, settings, namespace))
     manifests = render.render(plan, settings, "x/rl#1")
     return dry_run.check(client, namespace, manifests, spec)
 

@@ -28,7 +28,7 @@ def experiment(pod: dict[str, Any] | None = None, container: dict[str, Any] | No
 
 
 def problems_of(made: Experiment, **settings: Any) -> tuple[Problem, ...]:
-    return problems(made.spec, expand.target_of(made.spec, Settings(image="i", **settings), "rl"))
+    return problems(made.spec, expand.offline_limits(made.spec, Settings(image="i", **settings), "rl"))
 
 
 def messages(
@@ -43,7 +43,7 @@ def pod(
     pod: dict[str, Any] | None = None, container: dict[str, Any] | None = None, **settings: Any
 ) -> dict[str, Any]:
     made, chosen = experiment(pod, container), Settings(image="i", **settings)
-    plan = build_plan(made.spec, expand.target_of(made.spec, chosen, "rl"))
+    plan = build_plan(made.spec, expand.offline_limits(made.spec, chosen, "rl"))
     return render.render(plan, chosen, "x/rl#1").pods["a"][1]
 
 
@@ -208,7 +208,7 @@ def test_any_pod_yml_either_is_a_problem_or_renders_a_safe_manifest(
         image="i", controller=controller, pod_security="privileged" if privileged else "baseline"
     )
     made = experiment(pod, container)
-    where = expand.target_of(made.spec, chosen, "rl")
+    where = expand.offline_limits(made.spec, chosen, "rl")
     if result := problems(made.spec, where):
         assert all(problem.remedy for problem in result)
         return

@@ -1,4 +1,4 @@
-"""Target: a backend's limits and chosen ports as a value, so that `plan` imports no backend."""
+"""BackendLimits: what a backend offers to an experiment, as a value, so that `plan` imports no backend."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from symphony.spec.process import ProcessSpec
 
 
 @dataclass(frozen=True)
-class Target:
+class BackendLimits:
     """The limits of a backend, and what it offers to an experiment.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""The Slurm backend's target: its capabilities, and problems and remarks about an experiment."""
+"""The limits of the Slurm backend, and its problems and remarks about an experiment."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from symphony.backends.slurm import job_size
 from symphony.backends.slurm.backend import BACKEND
 from symphony.backends.slurm.settings import Settings, folder_for, settings_of
 from symphony.errors import SymphonyError
+from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.names import and_more, did_you_mean, quoted
 from symphony.plan.problems import Problem
 from symphony.plan.services import fixed_ports
-from symphony.plan.target import Target
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.pod import Place
 from symphony_slurm import commands
@@ -26,13 +26,13 @@ from symphony_tmux.processes.environment import RESERVED, search_path
 _IN_USE = frozenset({"idle", "mix", "alloc", "comp", "plnd"})
 
 
-def target(spec: ExperimentSpec, context: Context) -> Target:
-    """Return the capabilities of Slurm and the experiment's problems; nodes and ports are chosen later."""
+def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
+    """Return the limits of Slurm and the experiment's problems; nodes and ports are chosen later."""
     path = search_path(launch_file.caller())
     settings, folder = settings_of(context), folder_for(context)
     problems, remarks = _check_job(spec, settings, folder)
     problems = (*_unsupported_places(spec), *_split_groups(spec), *problems)
-    return Target(
+    return BackendLimits(
         backend="slurm",
         physical_name=context.physical_name,
         starts="command",
@@ -104,8 +104,8 @@ def _check_job(
     if current and job:
         new = f"; it needs a new allocation: job {job.number} {job_size.reason(current, options)}"
     try:
-        limits = commands.time_limits(settings.slurm_conf or "")
-        if unknown := [*_unknown_partitions(spec, [name for name in limits if name])]:
+        time_limits = commands.time_limits(settings.slurm_conf or "")
+        if unknown := [*_unknown_partitions(spec, [name for name in time_limits if name])]:
             return tuple(unknown), ()
         if too_many := _missing_nodes(options, settings):
             return (Problem(too_many, "set symphony:nodes to fewer nodes", (spec.where,)),), ()
@@ -121,7 +121,7 @@ def _check_job(
     time = start[:16].replace("T", " ")
     expected = f"{new}; Slurm expects to start it at about {time}"
     components = job_size.components(options)
-    over = _over_limits(components, limits)
+    over = _over_time_limits(components, time_limits)
     if len(components) == 1:
         return (), (Problem(f"{request}{expected}", ""), *over)
     sizes = [f"component {n} asks for {job_size.in_words(part)}" for n, part in enumerate(components)]
@@ -163,11 +163,13 @@ def _unavailable_nodes(options: Sequence[str], settings: Settings) -> str:
     return and_more(missing, 3) if is_short else ""
 
 
-def _over_limits(components: Iterable[Sequence[str]], limits: Mapping[str, str]) -> Iterator[Problem]:
+def _over_time_limits(
+    components: Iterable[Sequence[str]], time_limits: Mapping[str, str]
+) -> Iterator[Problem]:
     """Yield a remark for each component whose time exceeds its partition's limit; a QOS may allow more."""
     for options in components:
         names, asked = job_size.partition_of(options), job_size.time_of(options)
-        allowed = [limits[name] for name in names.split(",") if name in limits]
+        allowed = [time_limits[name] for name in names.split(",") if name in time_limits]
         longest = max(allowed, key=commands.seconds_of, default="")
         if asked and longest and commands.seconds_of(asked) > commands.seconds_of(longest):
             where = f"the partition {names}" if names else "the default partition"
