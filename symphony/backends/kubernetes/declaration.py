@@ -248,8 +248,8 @@ def _volumes(part_name: str, mounts: list[Mount] | tuple[Mount, ...], spec: Expe
     for mount in mounts:
         name = pod.volume_name(mount)
         if name in pod.OWN_VOLUMES:
-            remedy = "rename it: symphony uses that name"
-            yield Problem(f"{part_name} mounts a volume called {quoted(name)}", remedy, (mount.where,))
+            what = f"{part_name} mounts a volume called {quoted(name)}, a name that symphony uses"
+            yield Problem(what, "rename the volume", (mount.where,))
         other = by_name.setdefault(name, mount)
         if pod.volume_source(other) != pod.volume_source(mount) or type(other) is not type(mount):
             yield Problem(

@@ -62,7 +62,7 @@ def _shared_folder() -> Finding:
         is_there = file.exists()
         files.remove(file)
     if "Unable to allocate resources" in done.stderr:
-        return Finding(name, True, "no node was idle to check it", str(place), remedy, needed=False)
+        return Finding(name, True, "not checked: no node was idle", str(place), remedy, needed=False)
     return Finding(name, is_there, "", str(place), remedy, needed=False)
 
 
