@@ -143,10 +143,12 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
             raise SharedMemoryError(f"{path} is not the shared memory that the message names")
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
-        raise SharedMemoryError(f"process {owner} ended, or is not on this host: {error}") from None
+        raise SharedMemoryError(
+            f"process {owner} ended, runs as another user or on another host: {error}"
+        ) from None
     try:
         status = os.fstat(file)
-        if status.st_uid != os.geteuid():
+        if status.st_uid != os.geteuid():  # of root's receivers: the kernel refuses others before
             raise SharedMemoryError(
                 f"process {owner} runs as another user (uid {status.st_uid}), whose shared memory is not"
                 " read; run both programs as the same user"

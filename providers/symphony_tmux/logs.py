@@ -147,8 +147,8 @@ def end(log: Path | str) -> Position:
     return Position(facts.st_ino, facts.st_size) if stat.S_ISREG(facts.st_mode) else Position()
 
 
-def follow(log: Path | str, position: Position | None = None, pause: float = 0.1) -> Iterator[Part | None]:
-    """Yield what is appended after a position, across rotations; None, and a pause, if nothing is new."""
+def follow(log: Path | str, position: Position | None = None) -> Iterator[Part | None]:
+    """Yield what is appended after a position, across rotations; None if nothing is new."""
     position = position or Position()
     while True:
         data, position = _read_further(Path(log), position)
@@ -156,7 +156,6 @@ def follow(log: Path | str, position: Position | None = None, pause: float = 0.1
             yield Part(time.time(), 0, data)
         else:
             yield None
-            time.sleep(pause)
 
 
 def _read_further(log: Path, position: Position) -> tuple[bytes, Position]:
@@ -354,7 +353,7 @@ class Outputs:
         if reader is None or reader.start != start:
             position = end(log)
             first = last(log, _READ_AT_ONCE, _READ_AT_ONCE)
-            reader = self._readers[path] = _Reader(start, follow(log, position, 0), first)
+            reader = self._readers[path] = _Reader(start, follow(log, position), first)
         new = b""
         for part in reader.parts:
             if part is None:

@@ -101,7 +101,7 @@ class _Reader:
             yield LogLine(self.path, f"[symphony: {log_trouble(str(self.log))}]")
         ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
         position = logs.end(self.log)
-        self._stream = logs.follow(self.log, position, pause=0)
+        self._stream = logs.follow(self.log, position)
         printed = self._printed(logs.read(self.log, since=since or 0, tail=tail, until=position))
         if tail is not None:
             # The last lines of the program, and the ends of attempts among them.

@@ -41,6 +41,7 @@ def command(stack: arguments.Program = None, as_json: arguments.AsJson = False) 
 
 def _show(selected: selected_stack.SelectedStack, *, as_json: bool) -> None:
     planned = plan_of(selected)
+    # A stack that makes a cluster has no parameters.
     parameters: Mapping[str, Mapping[str, Any]] = planned.parameters if isinstance(planned, Planned) else {}
     rows: list[dict[str, Any]] = [{"name": name, **row} for name, row in parameters.items()]
     defaults = {setting.key: setting.default for setting in settings_reader.table()}

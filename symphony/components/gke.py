@@ -261,7 +261,7 @@ class GkeCluster(pulumi.ComponentResource):
             )
         if not self.project:
             remedy = f"set gcp:project in the config of Pulumi.{pulumi.get_stack()}.yaml"
-            yield Problem(f"{name} has no Google project", remedy, (where,))
+            yield Problem(f"{name} has no Google Cloud project", remedy, (where,))
         if not _has_credentials():
             yield Problem(
                 f"{name} has no Google credentials", "run `gcloud auth application-default login`", (where,)

@@ -140,16 +140,17 @@ def names_are_distinct(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator
 
 def services_are_bound_once(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     for name, servers in served(spec).items():
-        paths = list(dict.fromkeys(path for path, _ in servers))
-        if len(paths) > 1:
-            binders = f"{', '.join(paths[:-1])} and {paths[-1]} {'both' if len(paths) == 2 else 'all'}"
+        processes = list(dict.fromkeys(path for path, _ in servers))
+        if len(processes) > 1:
+            others = ", ".join(processes[:-1])
+            binders = f"{others} and {processes[-1]} {'both' if len(processes) == 2 else 'all'}"
             lines = tuple(use.where for _, use in servers)
             yield Problem(f"{binders} bind {quoted(name)}", "give one of the services another name", lines)
             continue
         ports = {use.port for _, use in servers if use.port is not None}
         if len(ports) > 1:
             yield Problem(
-                f"{paths[0]} gives {quoted(name)} the ports {' and '.join(map(str, sorted(ports)))}",
+                f"{processes[0]} gives {quoted(name)} the ports {' and '.join(map(str, sorted(ports)))}",
                 "set a single port",
                 tuple(use.where for _, use in servers),
             )
@@ -386,7 +387,7 @@ def mounts_are_valid(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[P
                     (mount.where,),
                 )
             if mount.name is not None and not is_label(mount.name):
-                what = f"{part_name} mounts a volume called {quoted(mount.name)}"
+                what = f"{part_name} mounts a volume called {quoted(mount.name)}, which is not a valid name"
                 yield Problem(what, label_remedy(mount.name), (mount.where,))
 
 

@@ -149,9 +149,10 @@ class EmptyDirMount(Mount):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedMemoryMount(Mount):
-    """A memory-backed /dev/shm."""
+    """A folder in memory; mount_shared_memory() puts it at /dev/shm."""
 
 
+# A new kind also needs mount_WORD in components/builder.py, and volume_source in manifests/pod.py.
 MOUNT_KINDS: dict[str, type[Mount]] = {
     "nfs": NfsMount,
     "secret": SecretMount,

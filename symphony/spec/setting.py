@@ -251,7 +251,7 @@ def wrong_value(what: str, remedy: str) -> WrongTypeError:
 
 
 def _wrong(message: str, type: Any, setting: str) -> WrongTypeError:
-    """Return the error for a message of msgspec, in symphony's words."""
+    """Return the error for a message of msgspec; setting: what the user's line sets, `a: restart_policy`."""
     if bound := _BOUND.match(message):
         words = _BOUNDS[bound["relation"]]
         return wrong_value(
@@ -310,7 +310,7 @@ class Setting:
 
 
 def setting(convert: Converter, default: Any = None, **more: Any) -> Any:
-    """Return a dataclass field that is a setting."""
+    """Return a dataclass field that is a setting; more: other attributes of `Setting`."""
     metadata = {_KEY: {"convert": convert, "default": default, **more}}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict[str, Any], metadata=metadata)

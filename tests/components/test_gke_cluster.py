@@ -31,7 +31,7 @@ NodePool("cpu", "e2-standard-8", max="8")
 """
 WRONG = {
     2: (
-        "cluster rl has no Google project",
+        "cluster rl has no Google Cloud project",
         "set gcp:project in the config of Pulumi.gke.yaml",
         "has no Google credentials",
     ),

@@ -167,9 +167,9 @@ def _lease_ports(spec: SessionInputs) -> dict[str, int]:
     leased = leases.lease(spec.owner, requested, record=True, within=spec.port_range)
     if leased.refused:
         service, reason = next(iter(leased.refused.items()))
-        raise UserError(
-            f"service {service} cannot have its port: {reason}",
-            where=spec.name,
-            remedy="Choose another port, or stop the program that uses it",
-        )
+        if requested[service] is None:
+            what, remedy = "gets no port", "Free some ports, or widen port_range=(first, last)"
+        else:
+            what, remedy = "cannot have the port that is set for it", "Free that port, or set another"
+        raise UserError(f"service {service} {what}: {reason}", where=spec.name, remedy=remedy)
     return leased.ports

@@ -81,7 +81,7 @@ def test_idle_after_stops_pods_that_neither_print_nor_compute(
     sandbox.config(stack, supervisorImage=cluster.python_image)
     refused = up(sandbox, stack, PROGRAM, code=2)
     assert "metrics API" in refused
-    assert "line 4" in refused
+    assert "line 4" in refused, "that of Experiment(...), after the line that the sandbox adds"
     applied(METRICS_API)
     kubectl("wait", "--for=condition=Established", f"crd/pods.{GROUP}", "--timeout=30s")
     up(sandbox, stack, PROGRAM, code=0)

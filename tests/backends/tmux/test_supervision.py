@@ -1,4 +1,4 @@
-"""The supervisor of an experiment in tmux: readiness, restarts and ends, on real processes."""
+"""Processes in tmux that bind, wait or restart together: readiness, starts and ends, on real processes."""
 
 from __future__ import annotations
 
