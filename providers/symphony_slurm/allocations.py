@@ -167,12 +167,12 @@ def _apply(declared: AllocationInputs, props: Props, queue: Queue) -> dict[str, 
     for kind in KINDS:
         experiment_folder.copy_files(folder.place / kind, getattr(declared, kind))
     folder.declare(experiment)
-    for stray in folder.wanted().keys() - experiment.shares.keys():
+    for stray in folder.requested_starts().keys() - experiment.shares.keys():
         folder.unwant(stray)
     if folder.options() is None or [*(folder.options() or ())] != [*declared.options]:
         folder.note_options(declared.options)
         ensure_job(folder, queue)
-    return inputs.repeated(props, AllocationInputs)
+    return inputs.repeated_inputs(props, AllocationInputs)
 
 
 def _submit(folder: Folder, experiment: Experiment) -> int:

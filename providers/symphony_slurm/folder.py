@@ -248,7 +248,7 @@ class Folder:
         if before is not None:
             before.unlink(missing_ok=True)
 
-    def wanted(self) -> dict[str, int]:
+    def requested_starts(self) -> dict[str, int]:
         """Return the latest requested start of each process."""
         result: dict[str, int] = {}
         for file in files.matching(self.place / "wanted", "*@*.json"):
@@ -322,7 +322,7 @@ class Folder:
         files.replace(self.place / "services.json", msgspec.json.encode(addresses))
         return file
 
-    def published(self) -> int:
+    def services_version(self) -> int:
         """Return the last written version of the services; 0 if none was written."""
         written = files.matching(self.place, "services@*.sh")
         return max((int(file.stem.partition("@")[2]) for file in written), default=0)

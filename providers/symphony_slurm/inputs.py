@@ -55,7 +55,7 @@ allocation_inputs = partial(convert, kind=AllocationInputs)
 step_inputs = partial(convert, kind=StepInputs)
 
 
-def repeated(props: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+def repeated_inputs(props: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the inputs that are repeated in the outputs: all but the values of secrets."""
     fields = {*kind.__struct_fields__} - {"secret_env"}
     return {name: props[name] for name in fields if props.get(name) is not None}

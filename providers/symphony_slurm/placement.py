@@ -77,7 +77,7 @@ def _sum(one: Load, other: Load) -> Load:
     return one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3]
 
 
-def needed(shares: Mapping[str, Share], nodes: int) -> tuple[float, int, dict[str, int]]:
+def node_needs(shares: Mapping[str, Share], nodes: int) -> tuple[float, int, dict[str, int]]:
     """Return the cpus, the memory and the GPUs of each type that each node must have."""
     placed = Nodes([[str(number) for number in range(nodes)]], {})
     placed.place(shares)

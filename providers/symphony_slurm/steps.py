@@ -32,7 +32,7 @@ _END_TIMEOUT, _PERIOD = 15.0, 0.1
 def repairs(news: Props, old_inputs: Props, queue: Queue) -> dict[str, Any]:
     """Return what `check` adds to the inputs of a step in the state: the reason to repair it, if any."""
     folder, path = Folder(str(old_inputs["place"])), str(old_inputs["path"])
-    current = _condition(folder, path, folder.wanted().get(path, 0), queue)
+    current = _condition(folder, path, folder.requested_starts().get(path, 0), queue)
     return {} if current.is_good else {REASON: current.reason}
 
 
@@ -42,7 +42,7 @@ def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
     folder = Folder(step.place)
     attempt = _last_attempt(folder, step.path)
     request = folder.request(step.path, attempt) if attempt else None
-    kept = inputs.repeated(props, StepInputs)
+    kept = inputs.repeated_inputs(props, StepInputs)
     is_same = request is not None and request.digest == changes.digest(kept, LAUNCHED)
     if not is_same or not _condition(folder, step.path, attempt, queue).is_good:
         attempt = _request(folder, step, kept, attempt, queue)
@@ -70,7 +70,7 @@ def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
     """Request another start if the changes need one; else only record them."""
     step = inputs_of(news)
     folder, attempt = Folder(step.place), int(olds["attempt"])
-    kept = inputs.repeated(news, StepInputs)
+    kept = inputs.repeated_inputs(news, StepInputs)
     is_good = _condition(folder, step.path, attempt, queue).is_good
     if not is_good or changes.changes(olds, news, LAUNCHED):
         attempt = _request(folder, step, kept, max(attempt, _last_attempt(folder, step.path)), queue)
@@ -96,7 +96,7 @@ def delete(props: Props, queue: Queue) -> None:
 def _last_attempt(folder: Folder, path: str) -> int:
     """Return the number of the last start that was requested or made."""
     record = folder.record(path)
-    return max(folder.wanted().get(path, 0), record.attempt if record else 0)
+    return max(folder.requested_starts().get(path, 0), record.attempt if record else 0)
 
 
 def _condition(folder: Folder, path: str, attempt: int, queue: Queue) -> Condition:

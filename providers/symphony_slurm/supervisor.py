@@ -159,7 +159,7 @@ class Slurm(logs.Outputs):
         self._refusals: dict[str, int] = {}
         self._due: list[Wanted] = []
         self._addresses: dict[str, Address] = {}
-        self._version, self._services = folder.published(), Path()
+        self._version, self._services = folder.services_version(), Path()
         self._wanted: dict[str, int] = {}
         self._seen: object = None
         # When it last waited for a signal, and when it looks at the folder again.
@@ -274,7 +274,7 @@ class Slurm(logs.Outputs):
         if (experiment := self._folder.experiment()) is None:
             return
         # A killed run may leave starts of processes that the program no longer declares.
-        wanted = self._folder.wanted()
+        wanted = self._folder.requested_starts()
         self._wanted = {path: n for path, n in wanted.items() if path in experiment.shares}
         if experiment != self._experiment:
             self._experiment = experiment

@@ -65,7 +65,7 @@ def release(owner: str) -> None:
             _write(table)
 
 
-def leased() -> dict[str, dict[str, int]]:
+def all_leases() -> dict[str, dict[str, int]]:
     """Return owner -> service -> port for every lease of the user."""
     return {owner: held.ports for owner, held in _read().items()}
 

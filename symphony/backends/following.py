@@ -113,10 +113,12 @@ def logs(
             status.state in ("running", "waiting") and status.path in paths for status in current
         )
 
-    return process_logs.merged(recorded.processes, paths, since=since, tail=tail, follow=follow, alive=alive)
+    return process_logs.merge_lines(
+        recorded.processes, paths, since=since, tail=tail, follow=follow, alive=alive
+    )
 
 
-def planned(facts: Mapping[str, Any]) -> Link:
+def planned_link(facts: Mapping[str, Any]) -> Link:
     """Return the first step of a process: what it runs, and where."""
     words = "; ".join(map(str, facts.get("script") or ())) or shlex.join(map(str, facts.get("argv") or ()))
     return Link("planned", f"{printable(words, _WIDEST)} in {facts['cwd']}")

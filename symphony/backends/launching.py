@@ -65,7 +65,7 @@ def _restart_policy(plan: Plan, process: PlannedProcess) -> str | None:
 def files_of(plan: Plan, context: Context) -> dict[str, list[str]]:
     """Return the secret and config files of an experiment."""
     return {
-        kind: [str(local_commands.resolved(file, context.folder)) for file in getattr(plan, kind)]
+        kind: [str(local_commands.resolve_path(file, context.folder)) for file in getattr(plan, kind)]
         for kind in experiment_folder.KINDS
     }
 

@@ -29,7 +29,7 @@ def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
     _, reasons = local_files.sizes(spec)
     owners: list[Any] = [spec, *spec.groups, *(process for _, process in spec.members())]
     for start_dir in {owner.start_dir for owner in owners if owner.start_dir}:
-        if why := _not_a_folder(resolved(start_dir, folder)):
+        if why := _not_a_folder(resolve_path(start_dir, folder)):
             reasons[start_dir] = why
     return reasons
 
@@ -54,7 +54,12 @@ def _without_preamble(
     for group, process in spec.members():
         if not (spec.preamble_cmds or process.preamble_cmds or (group and group.preamble_cmds)):
             start_dir = process.start_dir or (group.start_dir if group else None) or spec.start_dir or ""
-            yield group, process, resolved(start_dir, folder), _declared_path(spec, group, process) or path
+            yield (
+                group,
+                process,
+                resolve_path(start_dir, folder),
+                _declared_path(spec, group, process) or path,
+            )
 
 
 def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[Problem]:
@@ -103,7 +108,7 @@ def _is_shell_word(word: str) -> bool:
     return kind not in (b"", b"file")
 
 
-def resolved(text: str, folder: Path) -> Path:
+def resolve_path(text: str, folder: Path) -> Path:
     """Return a path of the user: ~ is expanded, relative paths are relative to `folder`."""
     try:
         return folder / Path(text).expanduser()

@@ -14,14 +14,14 @@ def send(recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBy
     """Copy a local file or folder to a place, which is relative to the start folder of the process."""
     from symphony.backends.copying import copy, final_name  # imports tarfile, which only copying needs
 
-    return copy(source, final_name(_placed(recorded, path, place), source.name), on_bytes)
+    return copy(source, final_name(_absolute_place(recorded, path, place), source.name), on_bytes)
 
 
 def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
     """Copy a place, which is relative to the start folder of the process, to a local target."""
     from symphony.backends.copying import copy
 
-    return copy(Path(_placed(recorded, path, place)), target, on_bytes)
+    return copy(Path(_absolute_place(recorded, path, place)), target, on_bytes)
 
 
 def start_folder(path: str, facts: Mapping[str, Any]) -> Path:
@@ -37,6 +37,6 @@ def start_folder(path: str, facts: Mapping[str, Any]) -> Path:
     return folder
 
 
-def _placed(recorded: Recorded, path: str, place: str) -> str:
+def _absolute_place(recorded: Recorded, path: str, place: str) -> str:
     """Return a place as an absolute path; a slash at its end, which marks a folder, is kept."""
     return os.path.join(start_folder(path, recorded.processes[path]), place)  # noqa: PTH118 - keeps the slash

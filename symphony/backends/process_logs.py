@@ -36,7 +36,7 @@ _LONGEST = 1 << 20
 _WIDEST = 120
 
 
-def merged(
+def merge_lines(
     processes: Mapping[str, Mapping[str, Any]],
     paths: Sequence[str],
     *,

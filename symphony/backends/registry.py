@@ -44,7 +44,7 @@ class Prerequisites(Protocol):
         ...
 
 
-def guarded(name: str, get: str, look: Callable[[], Finding]) -> Finding:
+def finding_or_error(name: str, get: str, look: Callable[[], Finding]) -> Finding:
     """Return the finding of look(), or a finding that shows the error it raises."""
     try:
         return look()

@@ -873,7 +873,7 @@ def _launch(
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "experiment.yaml").write_text(yaml.safe_dump(exp.to_dict(), sort_keys=False))
     if ended.troubled:
-        raise _troubled(ended)
+        raise _not_running_error(ended)
     return ended
 
 
@@ -907,7 +907,7 @@ def _refuse_existing(selected: SelectedStack, force: bool) -> Path | None:
     return folder
 
 
-def _troubled(ended: Ended) -> SymphonyError:
+def _not_running_error(ended: Ended) -> SymphonyError:
     first, *_ = ended.troubled
     return SymphonyError(
         f"{len(ended.troubled)} of {len(ended.statuses)} processes of {ended.stack} are not running",

@@ -19,14 +19,14 @@ from symphony.plan.names import listed, sort_key
 def complete_experiments(incomplete: str) -> list[str]:
     """Return the names of experiments for shell completion."""
     recorded = (stack.name for stack in stacks.every() if stack.recorded is not None)
-    return _offered(incomplete, lambda: stacks.labels(recorded).values())
+    return _names_beginning_with(incomplete, lambda: stacks.labels(recorded).values())
 
 
 def complete_programs(incomplete: str) -> list[str]:
     """Return the stacks and programs of the current project for shell completion."""
     from symphony.operations import selected_stack
 
-    return _offered(incomplete, selected_stack.names_here)
+    return _names_beginning_with(incomplete, selected_stack.names_here)
 
 
 def _completer(
@@ -41,10 +41,10 @@ def _completer(
         words: list[str] = list(context.params.get("words") or ())
         if context.obj is not None or len(words) >= most:
             return []
-        unnamed = _offered(incomplete, lambda: names(stacks.find(None)))
+        unnamed = _names_beginning_with(incomplete, lambda: names(stacks.find(None)))
         if not words:
             return list(dict.fromkeys([*complete_experiments(incomplete), *unnamed]))
-        offered = _offered(incomplete, lambda: names(stacks.find(words[0]))) or unnamed
+        offered = _names_beginning_with(incomplete, lambda: names(stacks.find(words[0]))) or unnamed
         return [name for name in offered if name not in words]
 
     return complete
@@ -57,7 +57,7 @@ complete_service = _completer(stacks.addresses, most=2)
 complete_copy = _completer(lambda stack: [f"{path}:" for path in stack.processes], most=3)
 
 
-def _offered(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
+def _names_beginning_with(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
     """Return the names that begin with the incomplete word; empty after an error."""
     with suppress(SymphonyError, OSError):
         return [name for name in names() if name.startswith(incomplete)]

@@ -10,7 +10,7 @@ import typer
 
 from symphony import paths
 from symphony.backends import registry
-from symphony.backends.registry import Finding, guarded
+from symphony.backends.registry import Finding, finding_or_error
 from symphony.cli import arguments, screen
 from symphony.engine import binary, environment
 from symphony.engine.run import start
@@ -70,14 +70,14 @@ def _engine() -> Finding:
         version = ".".join(map(str, binary.version(engine)))
         return Finding("pulumi", True, version, f"{engine.pulumi} ({engine.source})")
 
-    return guarded("pulumi", _SETUP, find)
+    return finding_or_error("pulumi", _SETUP, find)
 
 
 def _state() -> Finding:
     url = paths.store_url()
     if not file_store.is_files(url):
         return Finding("state", True, place=url)
-    return guarded("state", "export PULUMI_BACKEND_URL=file://FOLDER", lambda: _state_at(url))
+    return finding_or_error("state", "export PULUMI_BACKEND_URL=file://FOLDER", lambda: _state_at(url))
 
 
 def _state_at(url: str) -> Finding:
@@ -99,7 +99,7 @@ def _secrets() -> Finding:
         return Finding("passphrase", not needed, get=get, needed=needed)
     if not paths.home().exists():
         return Finding("passphrase", True, "symphony's", "created by the first `up`")
-    return guarded(
+    return finding_or_error(
         "passphrase",
         "",
         lambda: Finding("passphrase", True, "symphony's", str(environment.ensure_passphrase())),

@@ -40,7 +40,7 @@ def command(
         symphony graph rl --svg rl.svg
         symphony graph rl --mermaid
     """
-    shown = _planned(name) if plan else _running(name) or _planned(name)
+    shown = _graph_of_plan(name) if plan else _running(name) or _graph_of_plan(name)
     if as_json:
         screen.show_json(shown)
         return
@@ -64,7 +64,7 @@ def _running(name: str | None) -> Graph | None:
     return graph.of_stack(stack) if stack.recorded is not None else None
 
 
-def _planned(name: str | None) -> Graph:
+def _graph_of_plan(name: str | None) -> Graph:
     # Imported here: only planning needs them.
     from symphony.operations import selected_stack
     from symphony.operations.plan import Planned, ProgramOutput, plan_of

@@ -59,7 +59,7 @@ def command(
     if run is not None or (words and not follow and _is_kept_only(words[0])):
         if follow:
             raise UserError("--follow cannot be used with the logs of a past run", remedy="Remove --follow")
-        lines, paths = _kept(words or (), run, since, _line_count(tail))
+        lines, paths = _kept_lines(words or (), run, since, _line_count(tail))
         _show(lines, paths, grep, context, follow=False, times=times, as_json=as_json)
         return 0
     stack, names = arguments.processes(words or ())
@@ -79,7 +79,7 @@ def _is_kept_only(word: str) -> bool:
     return stack is not None and stack.recorded is None and bool(runs.numbers(stack.name))
 
 
-def _kept(
+def _kept_lines(
     words: Sequence[str], run: str | None, since: str | None, tail: int | None
 ) -> tuple[Iterable[LogLine], list[str]]:
     """Return the lines of a run, by default the last run, and its processes."""

@@ -31,10 +31,10 @@ def command(as_json: arguments.AsJson = False) -> None:
 
 def install(prerequisites: Prerequisites, report: setup.Report) -> list[Finding]:
     """Install the prerequisites of a backend and return them; raise SymphonyError if symphony cannot."""
-    for finding in _needed(prerequisites):
+    for finding in _needed_findings(prerequisites):
         if not finding.there and not finding.version and finding.package:
             setup.debian_package(finding.package, report)
-    needed = _needed(prerequisites)
+    needed = _needed_findings(prerequisites)
     for finding in needed:
         if not finding.there:
             reason = f": {finding.version}" if finding.version else " is not installed"
@@ -43,5 +43,5 @@ def install(prerequisites: Prerequisites, report: setup.Report) -> list[Finding]
     return needed
 
 
-def _needed(prerequisites: Prerequisites) -> list[Finding]:
+def _needed_findings(prerequisites: Prerequisites) -> list[Finding]:
     return [finding for finding in prerequisites.findings() if finding.needed]

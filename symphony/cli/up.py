@@ -79,7 +79,7 @@ def command(
         options = ["--dry-run" if dry_run else "--yes", *(f"--config={word}" for word in config or ())]
         options += ["--wait"] if wait else []
         return run_all("up", names, options, as_json=as_json)
-    selected, output = _selected(stack, config), ProgramOutput()
+    selected, output = _select(stack, config), ProgramOutput()
     to = sys.stderr if as_json else sys.stdout
     if run is not None:
         selected = _selected_run(selected, run, to)
@@ -100,7 +100,7 @@ def command(
         _watch(
             selected.name,
             sources.from_plan(selected.workspace, planned),
-            lambda show: _run(_selected(stack, config), show, ProgramOutput())[0],
+            lambda show: _run(_select(stack, config), show, ProgramOutput())[0],
         )
     if wait and planned is not None:
         from symphony.cli.wait import wait_for
@@ -111,7 +111,7 @@ def command(
     return code
 
 
-def _selected(stack: str | None, config: Sequence[str] | None) -> selected_stack.SelectedStack:
+def _select(stack: str | None, config: Sequence[str] | None) -> selected_stack.SelectedStack:
     selected = selected_stack.select(stack, config)
     if sweep.read(selected.name) is not None:
         name = selected.name.stack
@@ -270,11 +270,11 @@ class _Failures:
 
     def remember(self) -> None:
         """Remember the processes that have failed so far."""
-        self._known = {(status.path, status.since) for status in self._failed()}
+        self._known = {(status.path, status.since) for status in self._failed_processes()}
 
     def report(self) -> None:
         """Print the processes that have failed since."""
-        failed = self._failed()
+        failed = self._failed_processes()
         new = [status for status in failed if (status.path, status.since) not in self._known]
         self._known = {(status.path, status.since) for status in failed}
         for names, status in alike(new):
@@ -282,7 +282,7 @@ class _Failures:
             line = f"{time.strftime('%H:%M:%S')} {names}   {state(status)}   {why}"
             print(screen.clean(line), flush=True)
 
-    def _failed(self) -> list[ProcessStatus]:
+    def _failed_processes(self) -> list[ProcessStatus]:
         try:
             return [s for s in processes(stacks.read(self._name)) if s.state in ("failed", "lost")]
         except SymphonyError:

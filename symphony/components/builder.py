@@ -182,7 +182,7 @@ class Builder(Generic[AnySpec]):
         return self._spec.name
 
     @property
-    def _launched(self) -> Plan:
+    def _launched_plan(self) -> Plan:
         if self._plan is None:
             what = f"{type(self).__name__} {quoted(self._spec.name)} is not launched yet"
             raise usage_error(what, "Read this after the with block, or after launch()")
@@ -191,7 +191,7 @@ class Builder(Generic[AnySpec]):
     @property
     def session(self) -> str:
         """The name of the tmux session, Kubernetes namespace or Slurm job; UserError before the launch."""
-        return self._launched.physical_name
+        return self._launched_plan.physical_name
 
     def _options_under(self, parent: pulumi.Resource) -> pulumi.ResourceOptions:
         under = pulumi.ResourceOptions(parent=parent)

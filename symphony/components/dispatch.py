@@ -12,7 +12,7 @@ import pulumi
 
 from symphony import run_request
 from symphony.backends import settings_reader
-from symphony.components.run import in_program, refused, report_facts, require_root, settings
+from symphony.components.run import in_program, report_facts, require_root, run_error, settings
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.names import listed, near, nearest, quoted
 
@@ -36,7 +36,7 @@ def run_program(folder: str | Path = "stacks") -> None:
     try:
         name = settings().program or stack.partition(".")[0]
     except SymphonyError as error:
-        raise refused(error) from None
+        raise run_error(error) from None
     file = home / f"{name}.py"
     if not file.is_file():
         programs = sorted(path.stem for path in home.glob("*.py") if not path.stem.startswith("_"))
@@ -50,7 +50,7 @@ def run_program(folder: str | Path = "stacks") -> None:
     except pulumi.RunError:
         raise
     except SymphonyError as error:
-        raise refused(error) from None
+        raise run_error(error) from None
     except Exception as error:
         trace = error.__traceback__
         # The frames before the program's are symphony's and Pulumi's.
@@ -96,7 +96,7 @@ def params(**defaults: bool | float | str) -> Any:
     try:
         rows = _read(defaults)
     except UserError as error:
-        raise refused(error) from None
+        raise run_error(error) from None
     report_facts({"parameters": rows})
     return SimpleNamespace(**{name: row["value"] for name, row in rows.items()})
 

@@ -69,7 +69,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         self._groups: list[ProcessGroup] = []
         self._plan = None
         self._spec = declare(ExperimentSpec, run.program_name() if name is None else name, options)
-        run.declared(self)
+        run.record_declaration(self)
 
     @property
     def spec(self) -> ExperimentSpec:
@@ -83,7 +83,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
     @property
     def plan(self) -> Plan:
         """Everything that will run, as a value; UserError before the launch."""
-        return self._launched
+        return self._launched_plan
 
     @property
     def addresses(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ import msgspec
 import pulumi
 
 from symphony.components.errors import as_usage_error
-from symphony.components.run import refused, report_facts, require_root
+from symphony.components.run import report_facts, require_root, run_error
 from symphony.errors import UserError
 from symphony.placement import machines, tf_json
 from symphony.placement.machines import GIB, Machine
@@ -207,7 +207,7 @@ class GkeCluster(pulumi.ComponentResource):
         self.pools = tuple(declared.pool for declared in self.declared)
         self.project = pulumi.Config("gcp").get("project") or ""
         if problems := list(self._problems(where)):
-            raise refused(PlanError(pulumi.get_stack(), problems))
+            raise run_error(PlanError(pulumi.get_stack(), problems))
         for warning in unknown_machines(self.pools):
             pulumi.log.warn(warning)
         super().__init__("symphony:index:GkeCluster", name, None, opts)

@@ -126,7 +126,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     @property
     def services(self) -> dict[str, str]:
         """The address "host:port" of every service that it serves, by name; UserError before the launch."""
-        return self._launched.addresses(self._path)
+        return self._launched_plan.addresses(self._path)
 
     def set_command(self, command: Arguments) -> None:
         """Set the command, which runs without a shell.

@@ -77,7 +77,7 @@ def program_name() -> str:
     return pulumi.get_stack().partition(".")[0] if _root() is not None else "experiment"
 
 
-def declared(experiment: DeclaredExperiment) -> None:
+def record_declaration(experiment: DeclaredExperiment) -> None:
     """Record that the program has declared an experiment."""
     root = _root()
     if root is None:
@@ -109,7 +109,7 @@ def launch(experiment: DeclaredExperiment, cluster: Mapping[str, str] | None = N
         spec = replace(experiment.spec, accepts_classic_names=cluster is not None)
         _register(run, experiment, spec, cluster)
     except SymphonyError as error:
-        raise refused(error) from None
+        raise run_error(error) from None
 
 
 def _register(
@@ -133,7 +133,7 @@ def _register(
         clean = named_images(clean)
     plan = build_plan(clean, run.expander.limits(clean, run.context), problems, run.context.stack)
     _refuse_undeclared(plan, spec, run.context.stack)
-    remarks = (*_overruled(run, cluster), *_unnamed(run, experiment, cluster), *plan.remarks)
+    remarks = (*_backend_remarks(run, cluster), *_name_remarks(run, experiment, cluster), *plan.remarks)
     code = {**plan.code, **run.images.files} if run.context.images else plan.code
     plan = replace(plan, remarks=remarks, images=run.context.images, code=code)
     prepared = run.expander.prepare(plan, clean, run.context)
@@ -144,7 +144,7 @@ def _register(
     run.expander.expand(prepared, run.context, replace(experiment.components(), images=resources))
 
 
-def refused(error: SymphonyError) -> pulumi.RunError:
+def run_error(error: SymphonyError) -> pulumi.RunError:
     """Return the error for the engine to show, and report its parts to the symphony command."""
     report_facts(error_report(error))
     return pulumi.RunError(str(error))
@@ -164,7 +164,7 @@ def _refuse_second(run: ProgramRun) -> None:
         "move one of them to another program and stack: a stack has a single experiment",
         (first.spec.where, second.spec.where),
     )
-    raise refused(PlanError(run.context.stack, [problem]))
+    raise run_error(PlanError(run.context.stack, [problem]))
 
 
 def require_root() -> Any:
@@ -191,7 +191,7 @@ def _run_of(root: Any) -> ProgramRun:
         try:
             run = ProgramRun(_context())
         except SymphonyError as error:
-            raise refused(error) from None
+            raise run_error(error) from None
         setattr(root, _ATTRIBUTE, run)
     return run
 
@@ -217,7 +217,7 @@ def image(spec: ImageSpec) -> pulumi.Output[str]:
     run = _run_of(require_root())
     planned, problems, _ = run.images.plan_image(spec)
     if problems:
-        raise refused(PlanError(run.context.stack, problems))
+        raise run_error(PlanError(run.context.stack, problems))
     return run.images.resource(planned).image
 
 
@@ -267,7 +267,7 @@ def _require_plugins(context: Context) -> None:
         raise pulumi.RunError(f"{context.backend} needs Pulumi's plugins; run `symphony up` again")
 
 
-def _unnamed(
+def _name_remarks(
     run: ProgramRun, experiment: DeclaredExperiment, cluster: Mapping[str, str] | None
 ) -> Iterator[Problem]:
     """Yield a remark if the experiment runs under its stack's name, not the name in the program."""
@@ -284,7 +284,7 @@ def _unnamed(
         )
 
 
-def _overruled(run: ProgramRun, cluster: Mapping[str, str] | None) -> Iterator[Problem]:
+def _backend_remarks(run: ProgramRun, cluster: Mapping[str, str] | None) -> Iterator[Problem]:
     """Yield a remark if the Cluster and the stack name different backends."""
     wanted, backend = (cluster or {}).get("symphony:backend"), run.context.backend
     if wanted and wanted != backend:

@@ -102,10 +102,10 @@ def error_of(outcome: Outcome, owners: Mapping[str, str] = MappingProxyType({}))
         remedy = "Nothing was changed" if outcome.verb == "preview" else again
         return Interrupted(f"{verb} of {outcome.stack} was interrupted", remedy=remedy)
     if outcome.exit_code < 0:
-        return _killed("the Pulumi engine")
+        return _killed_error("the Pulumi engine")
     errors = [d for d in outcome.diagnostics if d.severity == "error"]
     if outcome.verb in ("up", "preview") and _is_program_gone([*(d.message for d in errors), outcome.stderr]):
-        return _killed(f"the program of {outcome.stack}")
+        return _killed_error(f"the program of {outcome.stack}")
     causes = [d for d in errors if not d.message.startswith(_ECHOES)]
     if failures := [d for d in causes if d.urn]:
         return _resources_error(failures, outcome, owners)
@@ -125,7 +125,7 @@ def _is_program_gone(texts: list[str]) -> bool:
 def from_text(text: str, *, stack: str, project: str = "") -> SymphonyError:
     """Return the error for the text that `pulumi` printed, such as before the engine began to work."""
     plain = re.sub(r"^(error: )+", "", text.strip())
-    if known := _known(plain, stack, project):
+    if known := _known_error(plain, stack, project):
         return known
     if trace := find_traceback(plain):
         return _provider_error(trace, stack)
@@ -158,19 +158,19 @@ def _resource_error(diagnostic: Diagnostic, outcome: Outcome, path: str) -> Symp
         return _unreachable(outcome.stack)
     if trace := find_traceback(message):
         return _provider_error(trace, path)
-    if known := _known(message, outcome.stack, outcome.project):
+    if known := _known_error(message, outcome.stack, outcome.project):
         return known
     if _IMAGE in diagnostic.urn:
         # The last lines of the build step that failed.
         lines = tuple(f"    | {line}" for line in message.strip().splitlines()[1:])
         return SymphonyError(_first_line(message), details=lines)
     if "it is protected" in message or "marked for protection" in message:
-        return protected([path])
+        return protected_error([path])
     remedy = next((remedy for words, remedy in _REMEDIES if words in message), "")
     return SymphonyError(_first_line(message), where=path, remedy=remedy)
 
 
-def protected(paths: Sequence[str]) -> UserError:
+def protected_error(paths: Sequence[str]) -> UserError:
     """Return the error that the engine keeps the resources of processes, which the program protects."""
     what = (
         f"{', '.join(paths)} {'are' if len(paths) > 1 else 'is'} protected and cannot be deleted or replaced"
@@ -195,7 +195,7 @@ def _program_error(message: str, outcome: Outcome) -> SymphonyError:
     """Return the error that the user's program raised, with its line unless symphony raised it."""
     trace = find_traceback(message)
     if trace is None:
-        known = _known(message, outcome.stack, outcome.project)
+        known = _known_error(message, outcome.stack, outcome.project)
         first, *rest = message.strip().splitlines()
         return known or UserError(first.rstrip("."), details=tuple(rest))
     if trace.is_ours:
@@ -222,16 +222,16 @@ def _exit_error(message: str, outcome: Outcome) -> SymphonyError:
     has_output = any(d.severity.startswith("info") and d.message for d in outcome.diagnostics)
     how = f"exited with {match[1]}{'' if has_output else ' without a message'}"
     if match[1] == "-1":
-        return _killed(f"the program of {outcome.stack}")
+        return _killed_error(f"the program of {outcome.stack}")
     return UserError(f"the program of {outcome.stack} {how}")
 
 
-def _killed(part: str) -> UserError:
+def _killed_error(part: str) -> UserError:
     remedy = "A user or program killed it, or the machine ran out of memory; run the command again"
     return UserError(f"{part} was killed", remedy=remedy)
 
 
-def _known(text: str, stack: str, project: str) -> SymphonyError | None:
+def _known_error(text: str, stack: str, project: str) -> SymphonyError | None:
     if "incorrect passphrase" in text or "message authentication failed" in text:
         return UserError(
             f"this passphrase does not decrypt the secrets of {stack}",
@@ -245,7 +245,7 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
             remedy="Set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE",
         )
     if "is currently locked by" in text:
-        return _locked(text, stack)
+        return _locked_error(text, stack)
     if match := _PLUGIN.search(text):
         return _no_plugin(match["kind"], match["name"], match["version"])
     if match := re.search(r"Missing required (?:configuration variable|secret.*?) '([^']+)'", text):
@@ -267,7 +267,7 @@ def _known(text: str, stack: str, project: str) -> SymphonyError | None:
             f"{match[2]} is set twice", where=where, remedy=f"Remove it here or in line {match[3]}"
         )
     if "failed to load checkpoint" in text:
-        return _damaged(stack, project)
+        return _damaged_state_error(stack, project)
     if "This is a bug!" in text:
         return _engine_bug(text, stack)
     if match := _FULL_DISK.search(text):
@@ -304,7 +304,7 @@ def _unreachable(stack: str) -> SymphonyError:
     )
 
 
-def _locked(text: str, stack: str) -> SymphonyError:
+def _locked_error(text: str, stack: str) -> SymphonyError:
     match = re.search(r"created by (\S+)@(\S+) \(pid (\d+)\) at (\S+)", text)
     if match is None:
         return locks.StackLocked(
@@ -322,7 +322,7 @@ def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
     )
 
 
-def _damaged(stack: str, project: str) -> SymphonyError:
+def _damaged_state_error(stack: str, project: str) -> SymphonyError:
     """Return the error of a state that the engine cannot load; reading its file gives the reason."""
     name = file_store.StackName(project, stack)
     if file_store.is_files():

@@ -68,14 +68,14 @@ def debian_package(package: str, report: Report) -> bool:
     report(f"{package}: installing with apt-get")
     install = ["apt-get", "install", "-y", "--no-install-recommends", package]
 
-    def failed(reason: str) -> SymphonyError:
+    def install_error(reason: str) -> SymphonyError:
         return SymphonyError(f"{package} cannot be installed: {reason}", remedy=f"Run `{' '.join(install)}`")
 
     try:
-        _run(install, failed)
+        _run(install, install_error)
     except SymphonyError:
-        _run(["apt-get", "update"], failed)
-        _run(install, failed)
+        _run(["apt-get", "update"], install_error)
+        _run(install, install_error)
     return True
 
 

@@ -125,7 +125,7 @@ def require_virtualenv(workspace: Workspace) -> None:
         )
 
 
-def hidden(project: str, stack: str, *, main: Path | None = None) -> Workspace:
+def private_workspace(project: str, stack: str, *, main: Path | None = None) -> Workspace:
     """Return a private project folder for a stack without one; its program runs in the folder `main`."""
     folder = paths.private_folder(paths.home() / "projects" / paths.store_id() / project / stack)
     text = f"name: {project}\nruntime: python\ndescription: made by symphony\n"
@@ -145,7 +145,7 @@ def for_stack(name: file_store.StackName) -> Workspace:
     here = find_usable()
     if here is not None and here.project == name.project and config_file(here, name.stack).is_file():
         return here
-    return hidden(name.project, name.stack)
+    return private_workspace(name.project, name.stack)
 
 
 def stack_name(text: str, workspace: Workspace | None) -> file_store.StackName:
@@ -168,7 +168,7 @@ def config_file(workspace: Workspace, stack: str) -> Path:
     return workspace.config_folder / f"Pulumi.{stack}.yaml"
 
 
-def configured(workspace: Workspace) -> set[str]:
+def configured_stacks(workspace: Workspace) -> set[str]:
     """Return the stacks that have settings."""
     files = workspace.config_folder.glob("Pulumi.*.yaml")
     return {file.name.removeprefix("Pulumi.").removesuffix(".yaml") for file in files}

@@ -71,7 +71,7 @@ def delete(stack: stacks.Stack, *, forget: bool = False) -> Iterator[Progress | 
 
 def _delete_sweep(stack: stacks.Stack, swept: sweep.Sweep, *, forget: bool) -> Iterator[Progress | Deleted]:
     # The runner ends first, so that it starts no more trials.
-    events = _delete_one(stack, workspace.hidden(swept.project, swept.name), forget=forget)
+    events = _delete_one(stack, workspace.private_workspace(swept.project, swept.name), forget=forget)
     deleted = [replace(event, processes=0) for event in events if isinstance(event, Deleted)]
     for trial in sweep.live_trials(swept):
         for event in _delete_one(trial, sweep.frozen_project(swept), forget=forget):
@@ -121,7 +121,7 @@ def _delete(
     stacks.ensure_same_location(stack)
     # The engine would refuse it only after the end of the other processes.
     if protected := sorted({resource.name for resource in stack.resources if resource.protect}):
-        raise errors.protected(protected)
+        raise errors.protected_error(protected)
     if stack.state is None and stack.recorded is not None:
         began = time.monotonic()
         orphans = _delete_orphans(stack, project)
@@ -216,14 +216,14 @@ class _Stopping:
         if now - self._looked >= _PERIOD and self._graces:
             self._looked = now
             alive = _live_processes(self._stack)
-            yield from self._ended([path for path in self._graces if path not in alive])
+            yield from self._report_ended([path for path in self._graces if path not in alive])
             yield from (self._stopping(path, grace) for path, grace in self._graces.items())
 
     def end(self) -> Iterator[Progress]:
         """Yield the end of all processes: the deletion is complete."""
-        yield from self._ended(list(self._graces))
+        yield from self._report_ended(list(self._graces))
 
-    def _ended(self, paths: Iterable[str]) -> Iterator[Progress]:
+    def _report_ended(self, paths: Iterable[str]) -> Iterator[Progress]:
         seconds = time.monotonic() - self._began
         for path in paths:
             grace = self._graces.pop(path)

@@ -99,10 +99,12 @@ NOTHING = Graph("", "", (), (), ())
 def of_stack(stack: stacks.Stack) -> Graph:
     """Return the graph of an experiment that is up, with the states of its processes."""
     statuses = {status.path: status for status in statuses_of(stack)}
-    return build(stack.display_name, stack.backend or "", declared(stack), stacks.services(stack), statuses)
+    return build(
+        stack.display_name, stack.backend or "", declared_processes(stack), stacks.services(stack), statuses
+    )
 
 
-def declared(stack: stacks.Stack) -> list[Mapping[str, Any]]:
+def declared_processes(stack: stacks.Stack) -> list[Mapping[str, Any]]:
     """Return the declarations of the processes, in natural order."""
     return sorted(stack.declared_processes.values(), key=lambda process: sort_key(process["path"]))
 

@@ -44,7 +44,7 @@ def images() -> list[BuiltImage]:
     Raises:
         SymphonyError: No Docker engine answers.
     """
-    used = _used()
+    used = _image_users()
     # On a shared engine there are also images that another user's symphony built.
     listed = names(Engine().list_images(own=True))
     rows = [_row(name, image, used) for name, image in listed if image_references.is_known(name)]
@@ -62,7 +62,7 @@ def matching(pattern: str) -> list[BuiltImage]:
 
 def remove(image: BuiltImage) -> str:
     """Remove an image; return why it could not be removed, or an empty string."""
-    if _users(image.reference, _used()):
+    if _users(image.reference, _image_users()):
         return "a stack uses this image"
     refusal = Engine().remove(image.reference)
     if not refusal:
@@ -72,13 +72,13 @@ def remove(image: BuiltImage) -> str:
 
 def registries() -> list[str]:
     """Return the registries of images in states and of the current project's settings."""
-    return sorted({failures.host_of(name) for name in (*_used(), *_declared())})
+    return sorted({failures.host_of(name) for name in (*_image_users(), *_declared_registries())})
 
 
-def _declared() -> Iterator[str]:
+def _declared_registries() -> Iterator[str]:
     if (project := workspace.find_usable()) is None:
         return
-    for stack in sorted(workspace.configured(project)):
+    for stack in sorted(workspace.configured_stacks(project)):
         # Commands that need the file report that it is unreadable.
         with suppress(SymphonyError):
             registry = workspace.stack_config(project, stack).get(key_of("registry"))
@@ -100,7 +100,7 @@ def _users(name: str, used: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     return (*used.get(name, ()), *(f"{paths.stack_of(owner)} (another Pulumi backend)" for owner in owners))
 
 
-def _used() -> Mapping[str, Sequence[str]]:
+def _image_users() -> Mapping[str, Sequence[str]]:
     """Return the users of each image in the states."""
     users: dict[str, list[str]] = {}
     for stack in stacks.every():

@@ -241,7 +241,7 @@ def plan_of(
     request = recorded.request(selected, manifests=manifests)
     fetches = not request.offline and selected_stack.fetches_plugins(selected, recorded.stack.backend)
     declared = _preview(selected, request, output, program=program, fetch_plugins=fetches)
-    return recorded.planned(selected, declared)
+    return recorded.changes_to(selected, declared)
 
 
 def manifests(
@@ -418,7 +418,7 @@ class RecordedStack:
         )
 
     @cached_property
-    def _completed(self) -> set[str]:
+    def _completed_paths(self) -> set[str]:
         statuses = self.stack.statuses()
         known = () if isinstance(statuses, SymphonyError) else statuses
         return {status.path for status in known if status.state == "completed"}
@@ -440,7 +440,7 @@ class RecordedStack:
             images=origin.images if (origin := kept_code.origin(selected.workspace.folder)) else {},
         )
 
-    def planned(self, selected: selected_stack.SelectedStack, program: ReportedDeclaration) -> AnyPlanned:
+    def changes_to(self, selected: selected_stack.SelectedStack, program: ReportedDeclaration) -> AnyPlanned:
         """Return the changes from the state to the declaration of a program."""
         stack, project = selected.name.stack, selected.workspace.project
         if not program.is_declared:
@@ -454,7 +454,7 @@ class RecordedStack:
         rows = changes(fingerprints, components, reasons, _settings_of_other_backends(experiment["backend"]))
         if self._only:
             rows = tuple(row if row.path in self._only else Change(row.path, "keep") for row in rows)
-        rows = with_followers(rows, components, lambda path: path in self._completed)
+        rows = with_followers(rows, components, lambda path: path in self._completed_paths)
         groups = [group.new for group in components.groups.values()]
         whole_plan = whole(experiment, [process.new for process in components.processes.values()], groups)
         unused = (Unused(row["setting"], tuple(row["made_by"])) for row in experiment["unused"])

@@ -151,7 +151,7 @@ def select_all(pattern: str) -> list[str]:
     if not set(pattern) & set("*?["):
         return []
     workspace = workspaces.require()
-    known = _live(workspace) | workspaces.configured(workspace)
+    known = _live(workspace) | workspaces.configured_stacks(workspace)
     if names := sorted(fnmatch.filter(known, pattern)):
         return names
     raise UserError(f'no stack matches "{pattern}"', remedy=f"Known: {listed(sorted(known)) or 'none'}")
@@ -168,7 +168,7 @@ def _default_name(workspace: workspaces.Workspace) -> str:
     live = {stack for stack in _live(workspace) if not _is_of_sweep(StackName(workspace.project, stack))}
     # A sweep and its trials leave no settings in the project.
     known = {name.stack for name in store.names() if name.project == workspace.project}
-    configured, programs = workspaces.configured(workspace), _programs(workspace)
+    configured, programs = workspaces.configured_stacks(workspace), _programs(workspace)
     known &= configured
     has_own_program = not programs and workspace.program.is_file()
     if has_own_program and not live and any(_is_named_after(workspace, stack) for stack in configured):

@@ -387,7 +387,7 @@ def begin(sweep: Sweep, *, retry: bool) -> SelectedStack:
         f"    experiment.new_process({PROCESS!r}, command={command!r}, restart_policy='OnFailure')\n"
     )
     files.replace(program / "__main__.py", text.encode())
-    workspace = workspaces.hidden(sweep.project, sweep.name, main=program)
+    workspace = workspaces.private_workspace(sweep.project, sweep.name, main=program)
     return SelectedStack(sweep.full_name, workspace)
 
 

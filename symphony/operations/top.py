@@ -152,7 +152,7 @@ class Sampler:
     def _use(self, stack: stacks.Stack) -> None:
         """Look at the processes of this state from now on; raise UserError if it has none."""
         self._stack, self._recorded = stacks.running(stack)
-        self._declared = graph.declared(self._stack)
+        self._declared = graph.declared_processes(self._stack)
         self._edges = _edges(self._stack, self._declared)
         self._next_sockets = 0.0
 

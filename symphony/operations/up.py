@@ -248,7 +248,7 @@ def _up(
                 if isinstance(event, (Started, Failed)) and (owner := path_of(event.step)):
                     owners[event.step.urn] = owner
                 if planned is None and program.is_declared:
-                    plan = recorded.planned(selected, program)
+                    plan = recorded.changes_to(selected, program)
                     assert isinstance(plan, Planned)
                     planned = plan
                     yield planned

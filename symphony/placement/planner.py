@@ -90,7 +90,7 @@ class Choice:
                 cast("Effect", taint.effect),
             )
             for taint in taints
-            if not tolerated(existing, taint)
+            if not is_tolerated(existing, taint)
         )
 
 
@@ -209,8 +209,8 @@ def claims_of(pod: Pod, allocatable: Amounts) -> tuple[Amounts, ...]:
     """Return the claims of a pod's containers on a machine with these amounts."""
     amounts: dict[str, list[int]] = {}
     for kind in ("cpu", "memory", "gpus"):
-        claims = [_claimed(claim, kind, allocatable) for claim in pod.claims]
-        whole = _claimed(pod.whole, kind, allocatable) if pod.whole else None
+        claims = [_claimed_amount(claim, kind, allocatable) for claim in pod.claims]
+        whole = _claimed_amount(pod.whole, kind, allocatable) if pod.whole else None
         rest = max(0, (whole or 0) - sum(claim or 0 for claim in claims))
         share = _round_memory(rest // max(1, claims.count(None)), kind)
         amounts[kind] = [share if claim is None else claim for claim in claims]
@@ -218,7 +218,7 @@ def claims_of(pod: Pod, allocatable: Amounts) -> tuple[Amounts, ...]:
     return tuple(map(Amounts, *amounts.values(), pods))
 
 
-def _claimed(claim: Claim, kind: str, allocatable: Amounts) -> int | None:
+def _claimed_amount(claim: Claim, kind: str, allocatable: Amounts) -> int | None:
     number: int | None = getattr(claim, kind)
     if number is None and claim.parts:
         return _round_memory(getattr(allocatable, kind) // claim.parts, kind)
@@ -244,9 +244,9 @@ def _refusals(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
     lacks: list[str] = []
     if pod.gpu_type and pool.gpu_type != pod.gpu_type:
         lacks.append(f"has {pool.gpu_type or 'no GPUs'}")
-    if pool.gpus and not (total.gpus or pod.pool or tolerated(pod.tolerations, _GPUS)):
+    if pool.gpus and not (total.gpus or pod.pool or is_tolerated(pod.tolerations, _GPUS)):
         lacks.append("is reserved for processes with GPUs")
-    if pool.spot and not (pod.spot or pod.pool or tolerated(pod.tolerations, _SPOT)):
+    if pool.spot and not (pod.spot or pod.pool or is_tolerated(pod.tolerations, _SPOT)):
         lacks.append("has spot machines")
     labels = pool.node_labels
     for key, value in pod.selector:
@@ -255,7 +255,7 @@ def _refusals(pod: Pod, pool: Pool, total: Amounts) -> list[str]:
             lacks.append(other if key in labels else f"has no label {key}")
     for taint in pool.taints:
         is_allowed = taint.key in (GPU_TAINT, SPOT_LABEL) or pod.tolerates_all or pod.pool
-        if not is_allowed and taint.effect != "PreferNoSchedule" and not tolerated(pod.tolerations, taint):
+        if not is_allowed and taint.effect != "PreferNoSchedule" and not is_tolerated(pod.tolerations, taint):
             lacks.append(f"has the taint {taint.key}{f'={taint.value}' if taint.value else ''}")
     return lacks
 
@@ -264,7 +264,7 @@ def _is_foreign(key: str) -> bool:
     return key not in _GKE_LABELS and key.partition("/")[0].endswith(_FOREIGN_LABELS)
 
 
-def tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+def is_tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
     """Return whether any of the tolerations matches a taint."""
     return any(
         toleration.effect in (None, "", taint.effect)
@@ -286,7 +286,7 @@ def _uneven_shares(pod: Pod, allocatable: Amounts) -> list[str]:
     ]
     if pod.whole and not lacks:
         named = sum(claim.gpus or 0 for claim in pod.claims)
-        rest = max(0, (_claimed(pod.whole, "gpus", allocatable) or 0) - named)
+        rest = max(0, (_claimed_amount(pod.whole, "gpus", allocatable) or 0) - named)
         unclaimed = sum(1 for claim in pod.claims if claim.gpus is None and not claim.parts)
         if unclaimed and rest % unclaimed:
             lacks.append(

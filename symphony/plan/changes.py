@@ -73,16 +73,16 @@ class Components:
     def code_sets(self) -> CodeSets:
         """The files of every code digest, recorded or new."""
         members = (process.old.get("code_files") for process in self.processes.values())
-        return {**_unpacked([self.experiment.old.get("code"), *members]), **self.new_code}
+        return {**_unpack_all([self.experiment.old.get("code"), *members]), **self.new_code}
 
     @property
     def new_code(self) -> CodeSets:
         """The files of every code digest of the program."""
         members = (process.new.get("code_files") for process in self.processes.values())
-        return _unpacked([self.experiment.new.get("code"), *members])
+        return _unpack_all([self.experiment.new.get("code"), *members])
 
 
-def _unpacked(texts: Iterable[str | None]) -> CodeSets:
+def _unpack_all(texts: Iterable[str | None]) -> CodeSets:
     code_sets = (code.unpack(text) for text in dict.fromkeys(texts) if text)
     return {digest: files for code_set in code_sets for digest, files in code_set.items()}
 

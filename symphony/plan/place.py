@@ -51,7 +51,7 @@ def place(spec: ExperimentSpec, limits: BackendLimits) -> Places:
     if "place" not in limits.supports:
         return Places()
     reader = _Reader(limits)
-    by_name = {declared.name: declared for declared in _declared(spec)}
+    by_name = {declared.name: declared for declared in _declared_pods(spec)}
     pods = [pod for declared in by_name.values() if (pod := reader.pod(declared)) is not None]
     placement = planner.place(pods, limits.pools, limits.prices) if limits.pools else Placement()
     return Places(
@@ -97,7 +97,7 @@ class _DeclaredPod:
         return process.name if process is self.owner else f"{self.owner.name}/{process.name}"
 
 
-def _declared(spec: ExperimentSpec) -> Iterator[_DeclaredPod]:
+def _declared_pods(spec: ExperimentSpec) -> Iterator[_DeclaredPod]:
     for process in spec.processes:
         yield _DeclaredPod(process, (process,))
     for group in spec.groups:

@@ -80,12 +80,12 @@ def _kind(owner: ProcessSpec | ProcessGroupSpec) -> str:
 
 def names_are_unique(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     # Ungrouped processes and groups share a scope: on Kubernetes each becomes a pod of that name.
-    yield from _repeated([*spec.processes, *spec.groups])
+    yield from _repeated_names([*spec.processes, *spec.groups])
     for group in spec.groups:
-        yield from _repeated(group.processes, within=f" in process group {quoted(group.name)}")
+        yield from _repeated_names(group.processes, within=f" in process group {quoted(group.name)}")
 
 
-def _repeated(owners: Sequence[ProcessSpec | ProcessGroupSpec], within: str = "") -> Iterator[Problem]:
+def _repeated_names(owners: Sequence[ProcessSpec | ProcessGroupSpec], within: str = "") -> Iterator[Problem]:
     first: dict[str, ProcessSpec | ProcessGroupSpec] = {}
     for owner in owners:
         name = as_label(owner.name) or owner.name
@@ -110,7 +110,7 @@ def _uses(spec: ExperimentSpec, *verbs: str) -> Iterator[tuple[str, str, Service
                 yield path_of(group, process), verb, use
 
 
-def served(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
+def servers_by_service(spec: ExperimentSpec) -> dict[str, list[tuple[str, ServiceUse]]]:
     """Return the processes that bind or expose each service; another rule refuses more than one."""
     servers: dict[str, list[tuple[str, ServiceUse]]] = defaultdict(list)
     for path, _, use in _uses(spec, "binds", "exposes"):
@@ -139,7 +139,7 @@ def names_are_distinct(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator
 
 
 def services_are_bound_once(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
-    for name, servers in served(spec).items():
+    for name, servers in servers_by_service(spec).items():
         processes = list(dict.fromkeys(path for path, _ in servers))
         if len(processes) > 1:
             others = ", ".join(processes[:-1])
@@ -157,7 +157,7 @@ def services_are_bound_once(spec: ExperimentSpec, _limits: BackendLimits) -> Ite
 
 
 def connects_to_what_is_bound(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
-    known = served(spec)
+    known = servers_by_service(spec)
     for path, _, use in _uses(spec, "connects"):
         if use.name not in known and limits.is_valid(use.name, or_mapped=spec.accepts_classic_names):
             listed = f"connect to one of: {', '.join(sorted(known))}"
@@ -196,7 +196,7 @@ def ports_are_declared_once(spec: ExperimentSpec, limits: BackendLimits) -> Iter
 
 def ports_are_free(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
     ports = Counter(port for port, _ in {(use.port, use.name) for _, _, use in _uses(spec)})
-    for name, servers in served(spec).items():
+    for name, servers in servers_by_service(spec).items():
         path, use = next((server for server in servers if server[1].port is not None), servers[0])
         if name in limits.refused and use.port is None:
             yield Problem(
@@ -226,7 +226,7 @@ OWN_VARIABLES = {
 }
 
 
-def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
+def _declared_variables(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
     """Yield (owner, variable, line) for every variable that is set."""
     for owner_name, owner in spec.owners():
         for setting in ("env", "secret_env"):
@@ -235,7 +235,7 @@ def _declared(spec: ExperimentSpec) -> Iterator[tuple[str, str, Location]]:
 
 
 def variables_are_valid(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
-    for owner_name, name, where in _declared(spec):
+    for owner_name, name, where in _declared_variables(spec):
         if not is_variable(name):
             yield Problem(
                 f"{owner_name} sets {quoted(name)}, which is not a valid variable name",
@@ -250,7 +250,7 @@ def variables_do_not_collide(spec: ExperimentSpec, limits: BackendLimits) -> Ite
         name: (why, ()) for name, why in {**limits.reserved, **OWN_VARIABLES}.items()
     }
     seen: set[str] = set()
-    for service, servers in served(spec).items():
+    for service, servers in servers_by_service(spec).items():
         # names_are_distinct reports services whose names differ only in dashes or case.
         if not limits.is_valid(service, or_mapped=spec.accepts_classic_names) or as_label(service) in seen:
             continue
@@ -264,7 +264,7 @@ def variables_do_not_collide(spec: ExperimentSpec, limits: BackendLimits) -> Ite
                     "rename one of the services" if places else "rename the service",
                     (*places, *where),
                 )
-    for owner_name, name, where in _declared(spec):
+    for owner_name, name, where in _declared_variables(spec):
         if name in reasons:
             reason, places = reasons[name]
             yield Problem(f"{owner_name} sets {name}, but {reason}", "use another variable", (where, *places))
@@ -416,7 +416,7 @@ def _clashes(owner_name: str, inherited: tuple[Mount, ...], mounts: tuple[Mount,
 def waits(spec: ExperimentSpec) -> Iterator[tuple[str, Dependency, list[str]]]:
     """Yield (path, dependency, paths that it names) for every process; unknown names have no paths."""
     by_name = paths_by_name(spec)
-    services = {name: [path for path, _ in servers] for name, servers in served(spec).items()}
+    services = {name: [path for path, _ in servers] for name, servers in servers_by_service(spec).items()}
     for group, process in spec.members():
         path = path_of(group, process)
         for dependency in dependencies_of(group, process):

@@ -6,7 +6,7 @@ from caraml import service_env
 from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.names import RENDEZVOUS, as_name, is_name
 from symphony.plan.plan import Plan, PlannedProcess, PlannedService
-from symphony.plan.rules import CONFIGS_VARIABLE, SECRETS_VARIABLE, served
+from symphony.plan.rules import CONFIGS_VARIABLE, SECRETS_VARIABLE, servers_by_service
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.process import ProcessSpec
 
@@ -14,7 +14,7 @@ from symphony.spec.process import ProcessSpec
 def fixed_ports(spec: ExperimentSpec) -> dict[str, int | None]:
     """Return the fixed port of every valid service; None if the backend must choose the port."""
     ports: dict[str, int | None] = {}
-    for name, servers in served(spec).items():
+    for name, servers in servers_by_service(spec).items():
         fixed = [use.port for _, use in servers if use.port is not None]
         if is_name(name) or (spec.accepts_classic_names and as_name(name)):
             ports[name] = fixed[0] if fixed else None
@@ -23,7 +23,12 @@ def fixed_ports(spec: ExperimentSpec) -> dict[str, int | None]:
 
 def resolve(spec: ExperimentSpec, limits: BackendLimits) -> tuple[PlannedService, ...]:
     """Return every service with its address on the backend, in the order of declaration."""
-    fixed = {name: use.port for name, uses in served(spec).items() for _, use in uses if use.port is not None}
+    fixed = {
+        name: use.port
+        for name, uses in servers_by_service(spec).items()
+        for _, use in uses
+        if use.port is not None
+    }
     exposed = {use.name for _, process in spec.members() for use in process.exposes}
     services: dict[str, PlannedService] = {}
     for group, process in spec.members():

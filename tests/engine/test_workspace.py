@@ -133,12 +133,12 @@ def test_invalid_stack_names_are_refused(name: str) -> None:
 
 def test_a_hidden_project_is_private_and_reused(own_home: Path, tmp_path: Path, any_umask: int) -> None:
     odd = tmp_path / "it's odd: #1"
-    first = workspace.hidden("proj", "rl", main=odd)
+    first = workspace.private_workspace("proj", "rl", main=odd)
     assert workspace.load(first.folder / "Pulumi.yaml").project == "proj"
     assert own_home in first.folder.parents
     assert first.folder.stat().st_mode & 0o077 == 0
     workspace.config_file(first, "rl").write_text("config: {'proj:a': 1}\n")
-    again = workspace.hidden("proj", "rl", main=odd)
+    again = workspace.private_workspace("proj", "rl", main=odd)
     assert workspace.stack_config(again, "rl") == {"proj:a": 1}
     assert sorted(path.name for path in again.folder.iterdir()) == ["Pulumi.rl.yaml", "Pulumi.yaml"]
 
@@ -175,7 +175,7 @@ def test_destroy_works_without_the_project_folder(
 
     run("up")  # type: ignore[operator]
     name = file_store.StackName("tiny", "dev")
-    elsewhere = workspace.hidden(name.project, name.stack)
+    elsewhere = workspace.private_workspace(name.project, name.stack)
     os.rename(tiny.folder, tmp_path / "moved")  # noqa: PTH104
     with Run("destroy", elsewhere, "dev", extra={"PYTHONPATH": str(tmp_path / "moved")}) as destroy:
         list(destroy)

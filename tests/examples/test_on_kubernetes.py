@@ -108,7 +108,7 @@ def _check_result_after_losing_a_pod(sandbox: Sandbox, cluster: Access) -> None:
 @pytest.mark.thorough
 def test_every_caraml_pattern_works_on_pods(project_on_cluster: Made, cluster: Access) -> None:
     """The pods run in the image that the program declares."""
-    settings = {"symphony:registry": f"{cluster.registry}/test", "zmq:base": python_image.pushed()}
+    settings = {"symphony:registry": f"{cluster.registry}/test", "zmq:base": python_image.push()}
     with project_on_cluster("zmq.pods", "examples/zmq", **settings) as sandbox:
         sandbox.environment["DOCKER_HOST"] = cluster.docker_host
         sandbox.symphony("up", "zmq.pods", "-y", code=None, timeout=120)
@@ -130,7 +130,7 @@ def test_image_python_installs_caraml_for_projects_outside_the_clone(
 ) -> None:
     """The program of docs/kubernetes.md with that of README.md; the base has what caraml imports."""
     (program,) = blocks("docs/kubernetes.md", "python")
-    program = program.replace("requirements=None", f'requirements=None, base="{python_image.pushed()}"')
+    program = program.replace("requirements=None", f'requirements=None, base="{python_image.push()}"')
     monkeypatch.setenv("DOCKER_HOST", cluster.docker_host)
     registry = f"{cluster.registry}/test"
     with project_on_cluster("hello.pods", ".", **{"symphony:registry": registry}) as sandbox:

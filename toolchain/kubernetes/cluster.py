@@ -64,7 +64,7 @@ def up(layout: Layout, *, kwok_nodes: int = 0, say: Say) -> Status:
     programs = build.programs(say)
     with locked(layout):
         began = time.monotonic()
-        if not _prepared(layout):
+        if not _is_prepared(layout):
             _clear(layout)
             _prepare(layout)
         _start(layout, programs, kwok_nodes)
@@ -105,7 +105,7 @@ def status(layout: Layout) -> Status:
     """Return the state of the cluster; ready means that the API server and the node both say so."""
     names = [path.stem for path in sorted(layout.path("run").glob("*.json"))]
     running = [name for name in names if daemons.running(layout, name)]
-    ready = _prepared(layout) and bool(running) and _node_ready(layout)
+    ready = _is_prepared(layout) and bool(running) and _node_ready(layout)
     socket = registry.docker_socket(layout)
     return Status(
         ready=ready,
@@ -163,7 +163,7 @@ def _prepare(layout: Layout) -> None:
     layout.path("prepared").write_text(_boot())
 
 
-def _prepared(layout: Layout) -> bool:
+def _is_prepared(layout: Layout) -> bool:
     """Return whether the files are complete and of this boot, and the node's mount namespace exists."""
     with contextlib.suppress(FileNotFoundError):
         if layout.path("prepared").read_text() == _boot():

@@ -25,9 +25,9 @@ def examples(registry: str, docker_host: str, folder: str = "examples/numint") -
     folder: where its processes begin, from the root of the repository.
     """
     arguments = [
-        f"--build-arg={argument}" for argument in (f"BASE={python_image.pushed()}", f"FOLDER={folder}")
+        f"--build-arg={argument}" for argument in (f"BASE={python_image.push()}", f"FOLDER={folder}")
     ]
-    return pushed(registry, docker_host, ROOT, "examples", *arguments, "-f", EXAMPLES / "Dockerfile")
+    return build_and_push(registry, docker_host, ROOT, "examples", *arguments, "-f", EXAMPLES / "Dockerfile")
 
 
 def surreal_packages(docker_host: str) -> str:
@@ -37,11 +37,11 @@ def surreal_packages(docker_host: str) -> str:
     with tempfile.TemporaryDirectory(dir=ROOT / ".venv") as folder:
         files = dict(_files_of(dict.fromkeys(names)))
         programs = [file for file in files.values() if ".so" in file.name]
-        for place, file in [*files.items(), *python_image.linked(programs)]:
+        for place, file in [*files.items(), *python_image.linked_libraries(programs)]:
             target = Path(folder, "root", place)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, target)
-        recipe = f"FROM {python_image.pushed()}\nCOPY root /\nENV PYTHONPATH=/opt/packages\n"
+        recipe = f"FROM {python_image.push()}\nCOPY root /\nENV PYTHONPATH=/opt/packages\n"
         Path(folder, "Dockerfile").write_text(recipe)
         docker = _docker(docker_host)
         image_id = _build(docker, Path(folder))
@@ -59,7 +59,7 @@ def _files_of(names: Iterable[str]) -> Iterator[tuple[str, Path]]:
                 yield f"opt/packages/{file}", source
 
 
-def pushed(registry: str, docker_host: str, folder: Path, name: str, *options: str | Path) -> str:
+def build_and_push(registry: str, docker_host: str, folder: Path, name: str, *options: str | Path) -> str:
     """Build an image of a folder, push it, and return its name."""
     docker = _docker(docker_host)
     image_id = _build(docker, folder, *options)

@@ -39,7 +39,7 @@ class Access:
     @property
     def python_image(self) -> str:
         """Return an image with Python 3 and a shell: built from this machine's Python, or one to pull."""
-        return python_image.pushed() if self.registry else self.other_python_image
+        return python_image.push() if self.registry else self.other_python_image
 
 
 @pytest.fixture(scope="session")

@@ -86,8 +86,8 @@ def push(
         {
             "schemaVersion": 2,
             "mediaType": _MANIFEST,
-            "config": _described(_CONFIG, config),
-            "layers": [_described(_LAYER, packed)],
+            "config": _descriptor(_CONFIG, config),
+            "layers": [_descriptor(_LAYER, packed)],
         },
     )
 
@@ -152,7 +152,7 @@ def _layer(files: Mapping[str, bytes], links: Mapping[str, str]) -> bytes:
     return buffer.getvalue()
 
 
-def _described(kind: str, content: bytes) -> dict[str, Any]:
+def _descriptor(kind: str, content: bytes) -> dict[str, Any]:
     """Return the descriptor of a blob, as a manifest contains it."""
     return {"mediaType": kind, "size": len(content), "digest": _digest(content)}
 

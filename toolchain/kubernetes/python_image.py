@@ -33,7 +33,7 @@ _LEFT_OUT = (
 
 
 @cache
-def pushed() -> str:
+def push() -> str:
     """Push the image unless the registry has it; return its name, which depends on its content."""
     files = dict(_files())
     digest = hashlib.sha256()
@@ -62,7 +62,7 @@ def _files() -> Iterator[tuple[str, Path]]:
             if file.name.partition(".so")[1]:
                 programs.append(file)
             yield f"{target}/{file.relative_to(folder)}", file
-    yield from linked(programs)
+    yield from linked_libraries(programs)
 
 
 def _interpreter() -> Path:
@@ -98,7 +98,7 @@ def _tree(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def linked(programs: list[Path]) -> Iterator[tuple[str, Path]]:
+def linked_libraries(programs: list[Path]) -> Iterator[tuple[str, Path]]:
     """Yield the libraries that these files are linked with, and the dynamic loader."""
     bundled = {program.name for program in programs}
     libraries: dict[str, Path] = {}

@@ -98,7 +98,7 @@ class Slurm:
 
     def up(self, say: Callable[[str], None]) -> None:
         """Start Slurm anew unless it is ready, which ends all its jobs; wait until it is ready."""
-        if not _installed():
+        if not _is_installed():
             packages.install(PACKAGES, say)
         if not self.is_ready():
             self.down()
@@ -211,12 +211,12 @@ class Slurm:
 
 def impossible() -> str:
     """Return why Slurm cannot run on this machine, or ''."""
-    if _installed() or (os.geteuid() == 0 and shutil.which("apt-get")):
+    if _is_installed() or (os.geteuid() == 0 and shutil.which("apt-get")):
         return ""
     return f"Slurm is not installed; on Debian: apt-get install -y {' '.join(PACKAGES)}"
 
 
-def _installed() -> bool:
+def _is_installed() -> bool:
     return all(shutil.which(program, path=search_path()) for program in PROGRAMS)
 
 

@@ -39,7 +39,7 @@ from symphony.placement.pool import Pool
 from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.plan import PlannedImage
 from symphony.plan.problems import Problem
-from symphony.plan.rules import served
+from symphony.plan.rules import servers_by_service
 from symphony.plan.services import fixed_ports, used_variables
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.pod import Place
@@ -101,7 +101,7 @@ def choose_ports(spec: ExperimentSpec) -> dict[str, int]:
     """
     wanted = fixed_ports(spec)
     taken: dict[str, set[int]] = defaultdict(set)
-    pod_of = {name: servers[0][0].partition("/")[0] for name, servers in served(spec).items()}
+    pod_of = {name: servers[0][0].partition("/")[0] for name, servers in servers_by_service(spec).items()}
     for name, port in wanted.items():
         if port is not None:
             taken[pod_of[name]].add(port)

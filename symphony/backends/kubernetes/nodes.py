@@ -40,7 +40,7 @@ def read_pools(client: Client) -> tuple[Pool, ...]:
         for node in client.items(path_of("nodes")):
             if name := text(node, "metadata", "labels", POOL_LABEL):
                 nodes[name].append(node)
-        claimed = _claimed(client) if nodes else {}
+        claimed = _system_requests(client) if nodes else {}
     except Forbidden:
         return ()
     return tuple(_pool(name, machines, claimed) for name, machines in nodes.items())
@@ -88,21 +88,21 @@ def _amounts(resources: Values) -> Amounts:
     )
 
 
-def _claimed(client: Client) -> dict[str, Amounts]:
+def _system_requests(client: Client) -> dict[str, Amounts]:
     """Return the requests of the cluster's own pods, by their node."""
     pods = [pod for namespace in _SYSTEM for pod in client.items(path_of("pods", namespace))]
-    return _requested_on(pod for pod in pods if text(pod, "status", "phase") not in _ENDED)
+    return _requests_by_node(pod for pod in pods if text(pod, "status", "phase") not in _ENDED)
 
 
-def _requested_on(pods: Iterable[Values]) -> dict[str, Amounts]:
+def _requests_by_node(pods: Iterable[Values]) -> dict[str, Amounts]:
     """Return the sum of the requests of the pods on each node."""
     on_node: dict[str, list[Values]] = defaultdict(list)
     for pod in pods:
         on_node[text(pod, "spec", "nodeName")].append(pod)
-    return {node: requested(node_pods) for node, node_pods in on_node.items()}
+    return {node: total_requests(node_pods) for node, node_pods in on_node.items()}
 
 
-def requested(pods: Sequence[Values]) -> Amounts:
+def total_requests(pods: Sequence[Values]) -> Amounts:
     """Return the sum of the requests of pods."""
     containers = [container for pod in pods for container in listing(pod, "spec", "containers")]
     requests = (_amounts(mapping(container, "resources", "requests")) for container in containers)
@@ -136,18 +136,18 @@ def remedy_of(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> s
             if pool
             else _label_remedy(pod, nodes)
         )
-    tolerated = [node for node in selected if not _untolerated(pod, node)]
+    tolerated = [node for node in selected if not _untolerated_taints(pod, node)]
     if not tolerated:
-        taint = _untolerated(pod, selected[0])[0]
+        taint = _untolerated_taints(pod, selected[0])[0]
         fields = [name for name in ("key", "value", "effect") if taint.get(name)]
         arguments = ", ".join(f'{name}="{taint[name]}"' for name in fields)
         return f"It would fit with add_toleration({arguments})"
-    request = replace(requested([pod]), pods=0)
+    request = replace(total_requests([pod]), pods=0)
     offers = {text(node, "metadata", "name"): allocatable(node) for node in tolerated}
     changes: list[str] = []
     if any(amounts.holds(request) for amounts in offers.values()):
         changes.append(_one_more(pod, len(selected)))
-    used = _requested_on(pods)
+    used = _requests_by_node(pods)
     lacking = [_lacking(amounts - used.get(name, Amounts()), request) for name, amounts in offers.items()]
     # The node that lacks the fewest kinds, and the smallest part of them.
     least = min(
@@ -181,7 +181,7 @@ def _is_selected(pod: Values, node: Values) -> bool:
     return mapping(pod, "spec", "nodeSelector").items() <= mapping(node, "metadata", "labels").items()
 
 
-def _untolerated(pod: Values, node: Values) -> list[Values]:
+def _untolerated_taints(pod: Values, node: Values) -> list[Values]:
     """Return the taints of a node that keep the pod off it."""
     tolerations = listing(pod, "spec", "tolerations")
     taints = [taint for taint in listing(node, "spec", "taints") if taint.get("effect") != "PreferNoSchedule"]

@@ -331,7 +331,7 @@ def _status_of(
             pod = pods.get(facts["pod_name"])
             status = pod_status.status(path, facts["container_name"], pod, events)
             if pod is not None and supervisor.is_gated(pod):
-                status = pod_status.held(status, facts, pods)
+                status = pod_status.gated_status(status, facts, pods)
             elif status.state == "running" and not status.why:
                 status = replace(status, why=pod_status.supervisor_trouble(facts, pods))
             statuses.append(status)
@@ -362,12 +362,12 @@ def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
     return [
         replace(pod_status.status(path, *unrecorded[path]), why=reasons.UNRECORDED)
         if path in unrecorded
-        else ProcessStatus(path, "lost", ready=False, why=_refused(rules.refusing(declared)))
+        else ProcessStatus(path, "lost", ready=False, why=_refusal_text(rules.refusing(declared)))
         for path, declared in recorded.not_created.items()
     ]
 
 
-def _refused(rules: Sequence[str]) -> str:
+def _refusal_text(rules: Sequence[str]) -> str:
     return f"not created: {'; '.join(rules) or reasons.UNKNOWN}"
 
 

@@ -26,7 +26,15 @@ _SCHEDULER = re.compile(r"0/\d+ nodes are available: (.+?)(?:\. |\.$|$)")
 _WHERE = re.compile(r' \(pod: "[^"]*", container: [^)]*\)')
 _NOTHING: Values = {}
 # Reasons for which the cluster ends a pod whose programs still run.
-_TAKEN = ("Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempting", "DeletionByPodGC")
+_LOST_REASONS = (
+    "Evicted",
+    "NodeLost",
+    "NodeShutdown",
+    "Shutdown",
+    "Terminated",
+    "Preempting",
+    "DeletionByPodGC",
+)
 CHILD_KILLED = "a child process was killed: out of memory"
 NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
@@ -54,7 +62,7 @@ def status(
     ended, last = mapping(own, "state", "terminated"), mapping(own, "lastState", "terminated")
     restarts = int(own.get("restartCount") or 0)
     condition = _condition(pod, container, own, (events or {}).get(text(pod, "metadata", "name"), ""))
-    state, why, since = (None if _ended_before(pod, ended) else _supervised(pod)) or condition
+    state, why, since = (None if _ended_before(pod, ended) else _supervisor_condition(pod)) or condition
     lines = _lines(ended or last) if state in ("failed", "waiting") else []
     return ProcessStatus(
         path=path,
@@ -70,7 +78,9 @@ def status(
     )
 
 
-def held(status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Values]) -> ProcessStatus:
+def gated_status(
+    status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Values]
+) -> ProcessStatus:
     """Return the status of a gated process with its waits, and with the supervisor's trouble if it has any.
 
     Args:
@@ -109,7 +119,7 @@ def is_hopeless(pod: Values) -> bool:
     """Return whether the pod has trouble that waiting rarely cures."""
     if supervisor.is_gated(pod):
         return False
-    if any(reason in _HOPELESS for reason in _waiting_reasons(pod)) or _unscheduled(pod):
+    if any(reason in _HOPELESS for reason in _waiting_reasons(pod)) or _unscheduled_reason(pod):
         return True
     running = [own for own in _container_statuses(pod) if mapping(own, "state", "running")]
     return any(_silent_node(pod, own) or not supervisor.is_ready(pod, own) for own in running)
@@ -170,7 +180,7 @@ def epoch(moment: object) -> float | None:
         return None
 
 
-def _supervised(pod: Values) -> _Condition | None:
+def _supervisor_condition(pod: Values) -> _Condition | None:
     """Return the condition of a pod that the supervisor gates or has stopped; None for other pods."""
     why, made = partial(supervisor.note, pod), epoch(text(pod, "metadata", "creationTimestamp"))
     if text(pod, "metadata", "deletionTimestamp"):
@@ -180,10 +190,10 @@ def _supervised(pod: Values) -> _Condition | None:
         if blocked := why(supervisor.BLOCKED):
             return "blocked", blocked, None
         if stopped := why(supervisor.STOPPED):
-            return _stopped(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)
+            return _stop_condition(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)
         return "waiting", why(supervisor.WHY), made
     if (stopped := why(supervisor.STOPPED)) and text(pod, "status", "phase") == "Failed":
-        return _stopped(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)
+        return _stop_condition(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)
     return None
 
 
@@ -193,7 +203,7 @@ def _ended_before(pod: Values, ended: Values) -> bool:
     return bool(stopped) and moment is not None and moment < float(stopped)
 
 
-def _stopped(why: str, since: float | None) -> _Condition:
+def _stop_condition(why: str, since: float | None) -> _Condition:
     """Return the condition of a pod that its experiment stopped: completed if the primary processes were."""
     if why == supervisor.COMPLETED:
         return "completed", f"stopped: {why}", since
@@ -203,10 +213,10 @@ def _stopped(why: str, since: float | None) -> _Condition:
 def _condition(pod: Values, name: str, own: Values, event: str) -> _Condition:
     ended, running = mapping(own, "state", "terminated"), mapping(own, "state", "running")
     deleted = text(pod, "metadata", "deletionTimestamp")
-    if taken := _taken(pod, running=bool(running)):
-        return taken
+    if lost := _lost_condition(pod, running=bool(running)):
+        return lost
     if ended:
-        return _ended(pod, ended)
+        return _end_condition(pod, ended)
     if deleted:
         return "stopped", "being deleted", epoch(deleted)
     if running:
@@ -222,7 +232,7 @@ def _condition(pod: Values, name: str, own: Values, event: str) -> _Condition:
     return "waiting", _why_waiting(pod, name, own, event), epoch(text(pod, "metadata", "creationTimestamp"))
 
 
-def _ended(pod: Values, ended: Values) -> _Condition:
+def _end_condition(pod: Values, ended: Values) -> _Condition:
     moment = epoch(ended.get("finishedAt"))
     policy = text(pod, "spec", "restartPolicy") or "Always"
     if (
@@ -237,14 +247,14 @@ def _ended(pod: Values, ended: Values) -> _Condition:
     return "completed", CHILD_KILLED if ended.get("reason") == "OOMKilled" else "", moment
 
 
-def _taken(pod: Values, *, running: bool) -> _Condition | None:
+def _lost_condition(pod: Values, *, running: bool) -> _Condition | None:
     """Return the condition of a pod that was evicted or lost with its machine; None for other pods."""
     disrupted = condition(pod, "DisruptionTarget")
     gone = text(pod, "metadata", "deletionTimestamp") or text(pod, "status", "phase") == "Failed"
     if disrupted.get("status") == "True" and gone:
         why = text(disrupted, "message") or text(disrupted, "reason")
         return "lost", why, epoch(disrupted.get("lastTransitionTime"))
-    if text(pod, "status", "reason") in _TAKEN and not running:
+    if text(pod, "status", "reason") in _LOST_REASONS and not running:
         return "lost", _reason(mapping(pod, "status")), None
     return None
 
@@ -269,7 +279,7 @@ def _why_failed(pod: Values) -> str:
 
 
 def _why_waiting(pod: Values, name: str, own: Values, event: str) -> str:
-    if unscheduled := _unscheduled(pod):
+    if unscheduled := _unscheduled_reason(pod):
         return unscheduled
     waiting = mapping(own, "state", "waiting")
     if waiting.get("reason") in _HOPELESS:
@@ -307,7 +317,7 @@ def image_of(pod: Values | None, container: str) -> str:
     return next((text(spec, "image") for spec in specs if spec["name"] == container), "?")
 
 
-def _unscheduled(pod: Values) -> str:
+def _unscheduled_reason(pod: Values) -> str:
     scheduled = condition(pod, "PodScheduled")
     # SchedulingGated: the scheduler has not looked at the pod since its last gate was removed.
     if scheduled.get("status") != "False" or scheduled.get("reason") == "SchedulingGated":

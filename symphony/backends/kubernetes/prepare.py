@@ -109,7 +109,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     refused = dry_run.check(client, plan.physical_name, manifests, spec)
     if problems := [*refused, *dry_run.check_metrics(client, spec)]:
         raise PlanError(plan.physical_name, problems)
-    planned = _planned(manifests)
+    planned = _planned_names(manifests)
     inventory.refuse_foreign_objects(client, live, plan.physical_name, owner, planned)
     inventory.refuse_stuck_pods(live, owner, [*planned["pods"], *planned["jobs"]])
     stale = {
@@ -117,13 +117,13 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         for name, (_, manifest) in manifests.pods.items()
         if (uids := inventory.stale(live, owner, manifest))
     }
-    manifests, resumed = _resumed(plan, chosen, manifests, live, stale)
+    manifests, resumed = _with_resumed_pods(plan, chosen, manifests, live, stale)
     stale |= {
         name: inventory.stale(live, owner, manifest)
         for name, (_, manifest) in manifests.pods.items()
         if name in resumed
     }
-    manifests = _supervised(manifests, live, stale)
+    manifests = _with_new_supervisor(manifests, live, stale)
     if manifests.supervisor and (uids := inventory.stale(live, owner, manifests.supervisor[-1])):
         stale[labels.SUPERVISOR] = uids
     ending: dict[str, str] = {}
@@ -136,7 +136,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     return Prepared(plan, annotated, replaced, connection, chosen.grace_seconds, ending)
 
 
-def _resumed(
+def _with_resumed_pods(
     plan: Plan, chosen: settings.Settings, manifests: Manifests, live: Inventory, stale: Collection[str]
 ) -> tuple[Manifests, set[str]]:
     """Return the manifests with new attempts for the pods to resume, and the names of these pods.
@@ -157,7 +157,7 @@ def _resumed(
     return replace(manifests, pods=pods), resumed
 
 
-def _supervised(manifests: Manifests, live: Inventory, stale: Collection[str]) -> Manifests:
+def _with_new_supervisor(manifests: Manifests, live: Inventory, stale: Collection[str]) -> Manifests:
     """Return the manifests with a new attempt of the supervisor if it has ended and pods will start."""
     job = live.jobs.get(_name(manifests.supervisor[-1])) if manifests.supervisor else None
     names = [_name(manifest) for _, manifest in manifests.pods.values()]
@@ -245,7 +245,7 @@ def connection_of(context: Context) -> ClusterConnection:
     return ClusterConnection(kubeconfig.resolve(config, context.folder), kube_context)
 
 
-def _planned(manifests: Manifests) -> dict[str, list[str]]:
+def _planned_names(manifests: Manifests) -> dict[str, list[str]]:
     """Return the names of the planned objects, by kind."""
     pods: dict[str, list[str]] = {"pods": [], "jobs": []}
     for _, manifest in manifests.pods.values():

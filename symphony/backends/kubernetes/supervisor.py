@@ -160,7 +160,7 @@ def decide(
         now: The time of the API server's clock.
         active: The time of the last activity of a process, by the same clock.
     """
-    end = ended(orders, pods, given_up, now, active)
+    end = end_of_experiment(orders, pods, given_up, now, active)
     for name, pod in pods.items():
         if end is not None:
             is_over = _is_over(pod) or _has_ended(pod, given_up)
@@ -194,7 +194,7 @@ def _gate_patch(
     """Return the patch that starts a gated pod or annotates why it waits; None if nothing changes."""
     words: list[str] = []
     failed: list[str] = []
-    waited = now - created(pod)
+    waited = now - created_at(pod)
     for wait in waits:
         is_met, has_failed, why = check_wait(wait, pods, given_up)
         counted = min(waited, _ran(wait, pods, now))
@@ -309,7 +309,7 @@ def check_wait(wait: Wait, pods: Mapping[str, Pod], given_up: Collection[str]) -
     return False, False, state.get("waiting", {}).get("reason", "")
 
 
-def ended(
+def end_of_experiment(
     orders: Mapping[str, Any],
     pods: Mapping[str, Pod],
     given_up: Collection[str],
@@ -325,7 +325,7 @@ def ended(
     if not codes or (not failed and None in codes.values()):
         return None
     counted = failed or orders["primary"]
-    times = [_finished(pods[primary["pod"]], primary["container"], now) for primary in counted]
+    times = [_finished_at(pods[primary["pod"]], primary["container"], now) for primary in counted]
     why = _how(failed[0], orders, pods, codes[failed[0]["path"]]) if failed else COMPLETED
     return why, (min if failed else max)(times)
 
@@ -409,7 +409,7 @@ def note(pod: Mapping[str, Any], name: str) -> str:
     return notes.get(name) or ""
 
 
-def created(pod: Pod) -> float:
+def created_at(pod: Pod) -> float:
     """Return when a pod was created, in seconds since the epoch."""
     return _seconds(pod["metadata"]["creationTimestamp"])
 
@@ -437,7 +437,7 @@ def _has_ended(pod: Pod, given_up: Collection[str]) -> bool:
 
 def _since(pod: Pod) -> float:
     """Return when a pod was created; of equal workers that were created again, when the first ones were."""
-    return float(note(pod, BEGAN) or created(pod))
+    return float(note(pod, BEGAN) or created_at(pod))
 
 
 def _next(orders: Mapping[str, Any], activity: Activity, pods: Mapping[str, Pod], now: float) -> float:
@@ -447,19 +447,21 @@ def _next(orders: Mapping[str, Any], activity: Activity, pods: Mapping[str, Pod]
         if is_gated(pod):
             waits = (orders["waits"][index] for index in orders["pods"].get(name, ()))
             moments += [
-                now + wait["timeout"] - min(now - created(pod), _ran(wait, pods, now))
+                now + wait["timeout"] - min(now - created_at(pod), _ran(wait, pods, now))
                 for wait in waits
                 if wait["timeout"] is not None
             ]
     for limit, since, _ in _limits(orders, pods, activity.last):
         moments += [since + limit - _warning_seconds(limit), since + limit]
-    if (end := ended(orders, pods, (), now)) is not None:
+    if (end := end_of_experiment(orders, pods, (), now)) is not None:
         moments += [end[1] + delay for delay in (0, *orders["delays"].values())]
-    moments += [now + _pause(probe, status, now) for probe, _, status in _silent(orders, pods)]
+    moments += [now + _pause(probe, status, now) for probe, _, status in _unmatched_log_probes(orders, pods)]
     return min(moment - now for moment in moments if moment > now)
 
 
-def _silent(orders: Mapping[str, Any], pods: Mapping[str, Pod]) -> Iterator[tuple[Wait, Pod, dict[str, Any]]]:
+def _unmatched_log_probes(
+    orders: Mapping[str, Any], pods: Mapping[str, Pod]
+) -> Iterator[tuple[Wait, Pod, dict[str, Any]]]:
     """Yield the probes by log that have no match yet, with their pods and container statuses."""
     for probe in orders["logs"]:
         pod = pods.get(probe["pod"], {})
@@ -475,7 +477,7 @@ def _pause(probe: Wait, status: Mapping[str, Any], now: float) -> float:
 
 def _probe(orders: Mapping[str, Any], pods: dict[str, Pod], api: _Api) -> None:
     """Look for matches of the probes by log that are due, and annotate containers that have printed one."""
-    for probe, pod, status in _silent(orders, pods):
+    for probe, pod, status in _unmatched_log_probes(orders, pods):
         if api.log_has(pod, status, probe["pattern"], _pause(probe, status, api.now())):
             printed = json.loads(note(pod, PRINTED) or "{}") | {status["name"]: status["containerID"]}
             pods[probe["pod"]] = api.patch(pod, {"metadata": {"annotations": {PRINTED: json.dumps(printed)}}})
@@ -570,7 +572,7 @@ def _warning_seconds(limit: float) -> float:
     return _WARNING if limit > _WARNING else limit / 2
 
 
-def _finished(pod: Pod, container: str, now: float) -> float:
+def _finished_at(pod: Pod, container: str, now: float) -> float:
     """Return when a container ended; when it was stopped or else now if its pod never starts."""
     if is_gated(pod):
         return float(note(pod, STOPPED_AT) or now)

@@ -126,7 +126,7 @@ def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list
             return [_not_created(client, recorded, path, name)]
         return list(chain(_read(client, recorded.physical_name, path, facts), name))
     except SymphonyError as error:
-        planned = [Link("planned", _planned(facts))] if facts is not None else []
+        planned = [Link("planned", _plan_in_words(facts))] if facts is not None else []
         return [*planned, Link("reached", f"no: {error.what}", broken=True, remedy=error.remedy)]
 
 
@@ -147,7 +147,7 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
     held = None
     if pod is not None and supervisor.is_gated(pod):
         status = pod_status.status(path, str(recorded["container_name"]), pod)
-        held = pod_status.held(status, recorded, supervisors)
+        held = pod_status.gated_status(status, recorded, supervisors)
     kinds, pods = {planned: controller} if controller else {}, {planned: pod} if pod else {}
     services = client.items(path_of("services", namespace), labelSelector=labels.OURS)
     return Facts(
@@ -202,7 +202,7 @@ def _not_created(client: Client, recorded: Recorded, path: str, name: str) -> Li
 
 def chain(facts: Facts, name: str) -> Iterator[Link]:
     """Yield the steps of a process; name: the experiment's, for the remedies."""
-    yield Link("planned", _planned(facts.recorded))
+    yield Link("planned", _plan_in_words(facts.recorded))
     if facts.job_status is not None and facts.job_status[0] == "completed":
         gone = ", and its pod no longer exists" if facts.pod is None else ""
         yield Link("exit", f"exit 0: its {facts.controller} is complete{gone}", facts.job_status[2])
@@ -216,7 +216,7 @@ def chain(facts: Facts, name: str) -> Iterator[Link]:
         yield Link("supervised", f"no: {facts.unsupervised}", None, True, remedy=_SUPERVISOR_IMAGE)
 
 
-def _planned(recorded: Mapping[str, Any]) -> str:
+def _plan_in_words(recorded: Mapping[str, Any]) -> str:
     """Return `busybox:1, 500m cpu, 1Gi memory, pool gpu, on nodes with disk=ssd`."""
     amounts = {**mapping(recorded, "resources", "limits"), **mapping(recorded, "resources", "requests")}
     selector = dict(mapping(recorded, "pod", "nodeSelector"))

@@ -71,7 +71,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     asked = hashlib.sha256("\n".join(options).encode()).hexdigest()[:8]
     steps: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
-        start = local_commands.resolved(process.start_dir or "", context.folder)
+        start = local_commands.resolve_path(process.start_dir or "", context.folder)
         share = shares[process.path]
         # A process that changes to another component of the job moves to another node.
         where = f", partition {share.partition or 'by default'}" if partitions else ""

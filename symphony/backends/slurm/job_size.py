@@ -123,7 +123,7 @@ class _Component:
         )
 
     def _gpus(self, nodes: int) -> int:
-        return sum(placement.needed(self.shares, nodes)[2].values())
+        return sum(placement.node_needs(self.shares, nodes)[2].values())
 
     def _fixed(self, nodes: int) -> list[str]:
         """Return the options that must be equal in the running job."""
@@ -141,7 +141,7 @@ class _Component:
         return [f"--{name}={value}" for name, value in named.items() if value]
 
     def _sizes(self, nodes: int) -> dict[str, int]:
-        cpus, memory, gpus = placement.needed(self.shares, nodes)
+        cpus, memory, gpus = placement.node_needs(self.shares, nodes)
         supervisor = _supervisor_memory(self.supervised) if self.supervised else 0
         return {"cpus-per-task": max(1, ceil(cpus)), "mem": memory and memory + supervisor, **gpus}
 

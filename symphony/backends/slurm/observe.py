@@ -226,7 +226,7 @@ def _last_words(log: str) -> tuple[str, ...]:
 def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[Link]:
     folder, path = _folder(recorded), str(facts["path"])
     again = f"`symphony up {name}` restarts it"
-    yield following.planned(facts)
+    yield following.planned_link(facts)
     submitted = folder.job()
     if submitted is None:
         yield Link("submitted", "no: the job no longer exists", broken=True, remedy=again)

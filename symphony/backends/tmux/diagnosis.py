@@ -27,7 +27,7 @@ _SHELL_EXIT_CODES = {126: "the command exists but is not executable", 127: "the 
 def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     """Yield the steps of a process that was started; name: the experiment's, for the remedies."""
     listing = look.listing(str(facts["server"]))
-    yield following.planned(facts)
+    yield following.planned_link(facts)
     restart = f"`symphony up {name}` restarts it"
     launched = float(facts["launched"]) if facts.get("launched") else None
     window = f"window {facts['path']} of session {facts['session']}"
@@ -80,7 +80,7 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     elif condition.pane is None:
         yield Link("lost", _lost(condition, facts), broken=True, more=_last(facts), remedy=restart)
     else:
-        yield _ended(condition, condition.pane, facts, name)
+        yield _end_link(condition, condition.pane, facts, name)
 
 
 def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
@@ -91,7 +91,7 @@ def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
     return f"{condition.reason}{closed}{ended}"
 
 
-def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str) -> Link:
+def _end_link(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str) -> Link:
     # tmux reports whole seconds, so a short process would seem to end before its start.
     when = max(float(pane.ended), float(facts.get("launched") or 0)) if pane.ended else None
     if condition.state == "completed":
@@ -113,13 +113,13 @@ def _ended(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str
     elif killed := process_logs.killed_program(pane.exit_code, _last(facts)):
         how += f": {killed}"
     how += process_logs.after_restarts(facts)
-    if taken := _taken(facts):
+    if taken := _taken_ports(facts):
         how += f"; {taken}"
         remedy = f"Stop that program, or choose another port; {remedy}"
     return Link("exit", how, when, True, _last(facts), remedy)
 
 
-def _taken(facts: Mapping[str, Any]) -> str:
+def _taken_ports(facts: Mapping[str, Any]) -> str:
     """Return which program has taken a port of the process since the plan was made."""
     ports = variables.bound_ports(facts.get("services") or {})
     if not ports:
@@ -128,15 +128,15 @@ def _taken(facts: Mapping[str, Any]) -> str:
     from symphony_tmux.listeners import Listeners
 
     listeners = Listeners(str(facts["owner"]))
-    taken = ((port, listeners.stranger(port)) for port in sorted(ports))
-    return ", ".join(f"port {port} is in use by {stranger}" for port, stranger in taken if stranger)
+    users = ((port, listeners.stranger(port)) for port in sorted(ports))
+    return ", ".join(f"port {port} is in use by {stranger}" for port, stranger in users if stranger)
 
 
 def _last(facts: Mapping[str, Any]) -> tuple[str, ...]:
     return process_logs.last_lines(str(facts["log"]), _LINES)
 
 
-def ended(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
+def with_end_reason(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
     """Return the status with the reason of the end, and the last lines if the process failed."""
     if pane is None:
         # The process completed before its window closed.

@@ -55,7 +55,10 @@ def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
         unstartable=local_commands.unstartable(spec, context.folder, path),
         reserved=RESERVED,
         defaults={"start_dir": str(context.folder)},
-        problems=(*_refused(spec, context.owner, context.physical_name, server), *_unsupervised(spec)),
+        problems=(
+            *_session_problems(spec, context.owner, context.physical_name, server),
+            *_unsupervised(spec),
+        ),
         remarks=tuple(local_commands.missing_programs(spec, context.folder, path)),
         changed_files=launching.changed_files(spec, paths.experiment_folder(server, context.physical_name)),
     )
@@ -86,7 +89,7 @@ def _unsupervised(spec: ExperimentSpec) -> Iterator[Problem]:
             )
 
 
-def _refused(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
+def _session_problems(spec: ExperimentSpec, owner: str, name: str, server: str) -> tuple[Problem, ...]:
     """Return problems: the session is another experiment's, or the tmux server lacks resources."""
     try:
         listing = client.list_panes(server)
@@ -124,7 +127,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     key = local_commands.digest_key() if any(process.secret_env for process in plan.processes) else b""
     windows: dict[str, dict[str, Any]] = {}
     for process in plan.processes:
-        start = local_commands.resolved(process.start_dir or "", context.folder)
+        start = local_commands.resolve_path(process.start_dir or "", context.folder)
         windows[process.path] = window_inputs(
             plan, process, session, str(start), str(context.folder), files, key
         )

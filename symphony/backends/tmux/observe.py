@@ -265,7 +265,7 @@ def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: 
     # Imported here: running processes need neither the logs nor the modules that read them.
     from symphony.backends.tmux import diagnosis
 
-    return diagnosis.ended(status, condition.pane, facts)
+    return diagnosis.with_end_reason(status, condition.pane, facts)
 
 
 def _held(path: str, facts: Mapping[str, Any], launched: float | None, look: Look) -> ProcessStatus:

@@ -2,7 +2,7 @@
 
 import shutil
 
-from symphony.backends.registry import Finding, guarded
+from symphony.backends.registry import Finding, finding_or_error
 from symphony_tmux.tmux import program
 
 
@@ -14,7 +14,7 @@ def _tmux() -> Finding:
     place = shutil.which("tmux")
     if place is None:
         return Finding("tmux", False, get=program.install_step(), package="tmux")
-    return guarded("tmux", program.install_step(), lambda: _tmux_at(place))
+    return finding_or_error("tmux", program.install_step(), lambda: _tmux_at(place))
 
 
 def _tmux_at(place: str) -> Finding:

@@ -376,7 +376,9 @@ class Run:
 
 def workspace_for(stack: str) -> Workspace:
     """Return the project of the folder a script runs in, else the hidden project `symphony`."""
-    return workspaces.find() or workspaces.hidden(workspaces.DEFAULT_PROJECT, stack, main=Path.cwd())
+    return workspaces.find() or workspaces.private_workspace(
+        workspaces.DEFAULT_PROJECT, stack, main=Path.cwd()
+    )
 
 
 def engine_command(
@@ -394,7 +396,7 @@ def engine_command(
     The private `folder` holds the sockets of this run, such as that of the project's program.
     """
     python = python_of(workspace, env)
-    activated = _activated(workspace, python, env)
+    activated = _virtualenv_variables(workspace, python, env)
     project = workspace.program.parent
     program = [python, "-u", "-P", "-m", "symphony.engine.run.program_host", str(folder)]
     parameters: dict[str, Any] = {
@@ -456,7 +458,7 @@ def python_of(workspace: Workspace, env: Mapping[str, str]) -> str:
     return shutil.which(env.get("PULUMI_PYTHON_CMD", sys.executable)) or sys.executable
 
 
-def _activated(workspace: Workspace, python: str, env: Mapping[str, str]) -> dict[str, str]:
+def _virtualenv_variables(workspace: Workspace, python: str, env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of an activated virtualenv, if the project has one."""
     if workspace.virtualenv is None or python == sys.executable:
         return {}

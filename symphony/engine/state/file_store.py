@@ -195,7 +195,7 @@ def read_state(name: StackName) -> StackState:
             remedy="Take ownership of that file (chown)",
         ) from error
     except OSError as error:
-        raise damaged(name, file) from error
+        raise damaged_error(name, file) from error
 
 
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
@@ -232,14 +232,14 @@ def _restore(name: StackName, file: Path, data: bytes, error: Exception) -> Stac
     damaged_file = file.with_name(f"{file.name}.damaged")
     state, copy = _newest_backup(name, file)
     if state is None and data.strip(b"\0\n") and not data.startswith(_BLANK):
-        raise damaged(name, file) from error
+        raise damaged_error(name, file) from error
     try:
         files.replace(damaged_file, data)
         # The .attrs file has the checksum of the removed file; the engine does without it.
         file.with_name(f"{file.name}.attrs").unlink(missing_ok=True)
         file.unlink() if state is None else files.replace(file, copy, durable=True)
     except OSError as failed:
-        raise damaged(name, file) from failed
+        raise damaged_error(name, file) from failed
     what = "damaged: symphony restored the engine's last copy" if state else "empty and has no copy"
     warnings.warn(
         f"the state of {name.stack} was {what}. `symphony up {name.stack}` adopts the running processes;"
@@ -280,7 +280,7 @@ def from_deployment(name: StackName, raw: Mapping[str, Any]) -> StackState:
     )
 
 
-def damaged(name: StackName, file: Path) -> SymphonyError:
+def damaged_error(name: StackName, file: Path) -> SymphonyError:
     """Return the error of a damaged state that has no readable copy."""
     if is_full():
         remedy = "Free some space there, and run the command again"

@@ -97,7 +97,7 @@ def _prune(folder: Path) -> None:
 
 def _json_of(command: list[str], name: StackName | None = None) -> Any:
     # Any project will do; without one, the command line may refuse a full name.
-    done = workspace.pulumi(workspace.hidden(workspace.DEFAULT_PROJECT, "none"), command)
+    done = workspace.pulumi(workspace.private_workspace(workspace.DEFAULT_PROJECT, "none"), command)
     if name is not None and "no stack named" in done.stderr:
         raise KeyError(str(name))
     try:

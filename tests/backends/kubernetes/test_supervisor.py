@@ -11,7 +11,7 @@ import pytest
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.supervisor import BLOCKED, STOPPED, WHY
 
-NOW = supervisor.created({"metadata": {"creationTimestamp": "2026-01-01T01:00:00Z"}})
+NOW = supervisor.created_at({"metadata": {"creationTimestamp": "2026-01-01T01:00:00Z"}})
 STARTS = {"spec": {"schedulingGates": [{"$patch": "delete", "name": supervisor.GATE}]}}
 RUNNING = {"running": {"startedAt": "2026-01-01T00:30:00Z"}}
 

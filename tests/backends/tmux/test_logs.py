@@ -62,7 +62,7 @@ def write_log_and_index(log: Path, older: str | None, newer: str | None) -> None
 def lines(log: Path, alive: Callable[[], bool] | None = None, **facts: Any) -> Iterator[LogLine]:
     process = {"a": {"log": str(log), **facts}}
     asked = alive or (lambda: False)
-    return logs.merged(process, ["a"], since=None, tail=None, follow=alive is not None, alive=asked)
+    return logs.merge_lines(process, ["a"], since=None, tail=None, follow=alive is not None, alive=asked)
 
 
 def texts(log_lines: Iterator[LogLine]) -> list[str]:
@@ -189,7 +189,9 @@ def test_a_fast_process_does_not_starve_the_logs_of_others(
     streams = iter([endless_parts(b"fast\n"), iter([Part(1, 0, b"slow\n"), *[None] * 100])])
     monkeypatch.setattr(files, "follow", lambda *_, **__: next(streams))
     processes = {path: {"log": str(log.with_name(path))} for path in ("fast", "slow")}
-    result = logs.merged(processes, ["fast", "slow"], since=None, tail=None, follow=True, alive=lambda: True)
+    result = logs.merge_lines(
+        processes, ["fast", "slow"], since=None, tail=None, follow=True, alive=lambda: True
+    )
     assert "slow" in texts(itertools.islice(result, 10))
 
 
@@ -257,7 +259,7 @@ def test_status_names_what_failed_in_a_shell_script_once(log: Path, code: int, l
     write_log_and_index(log, None, f"1.000 0 start 1 0\n2.000 8 exit {code}\n")
     pane = Pane("$1", "@1", "%1", 1, 7, dead=True, exit_code=code, signal=None, ended=2)
     status = ProcessStatus("a", "failed", ready=False)
-    assert diagnosis.ended(status, pane, {"log": str(log), "attempt": 1}).why == why
+    assert diagnosis.with_end_reason(status, pane, {"log": str(log), "attempt": 1}).why == why
 
 
 def test_last_lines_are_those_of_the_last_start_with_their_indentation(log: Path) -> None:

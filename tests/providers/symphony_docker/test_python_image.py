@@ -49,7 +49,7 @@ def build_base_image(place: Place, folder: Path) -> str:
     settings = {
         name: value for name in ("PIP_INDEX_URL", "PIP_TRUSTED_HOST") if (value := os.environ.get(name))
     }
-    lines = [f"FROM {python_image.pushed()}", "COPY pip /opt/pip/pip", "COPY ca.crt /opt/ca.crt"]
+    lines = [f"FROM {python_image.push()}", "COPY pip /opt/pip/pip", "COPY ca.crt /opt/ca.crt"]
     lines += [f"ENV {name}={value}" for name, value in settings.items()]
     (folder / "Dockerfile").write_text(
         "\n".join([*lines, "ENV PYTHONPATH=/opt/pip PIP_CERT=/opt/ca.crt", ""])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from symphony_slurm.folder import Share
-from symphony_slurm.placement import Nodes, needed
+from symphony_slurm.placement import Nodes, node_needs
 
 
 def test_processes_are_spread_evenly_and_a_group_shares_a_node() -> None:
@@ -19,7 +19,7 @@ def test_a_gpu_process_gets_a_node_of_its_own_if_possible() -> None:
     nodes = Nodes([["n1", "n2"]], hosts={})
     nodes.place(shares)
     assert nodes.node_of("learner") not in (nodes.node_of("a"), nodes.node_of("b"))
-    assert needed(shares, 2) == (4, 0, {"gpu": 1})
+    assert node_needs(shares, 2) == (4, 0, {"gpu": 1})
 
 
 def test_processes_keep_their_node_when_others_are_added_or_removed() -> None:

@@ -138,18 +138,18 @@ def _files(
 ) -> Iterator[Manifest]:
     """Yield the ConfigMaps and Secrets with the variables of services, the files, and secret_env."""
 
-    def made(kind: str, name: str, **fields: Any) -> Manifest:
+    def named_object(kind: str, name: str, **fields: Any) -> Manifest:
         return {**_object(plan, settings, owner, kind, name), **fields}
 
-    yield made("ConfigMap", labels.SERVICES_MAP, data=dict(plan.service_env))
+    yield named_object("ConfigMap", labels.SERVICES_MAP, data=dict(plan.service_env))
     if plan.secrets:
         data = {_name(file): _base64(contents[file]) for file in plan.secrets}
-        yield made("Secret", labels.SECRETS, type="Opaque", data=data)
+        yield named_object("Secret", labels.SECRETS, type="Opaque", data=data)
     if plan.configs:
         files = {_name(file): contents[file] for file in plan.configs}
-        yield made("ConfigMap", labels.CONFIGS, **_contents(files))
+        yield named_object("ConfigMap", labels.CONFIGS, **_contents(files))
     if any(process.secret_env for process in plan.processes):
-        yield made("Secret", labels.SECRET_ENV, type="Opaque", data=_secret_env(plan, key))
+        yield named_object("Secret", labels.SECRET_ENV, type="Opaque", data=_secret_env(plan, key))
 
 
 def _object(plan: Plan, settings: Settings, owner: str, kind: str, name: str) -> Manifest:

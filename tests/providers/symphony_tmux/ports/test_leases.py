@@ -40,14 +40,14 @@ def test_leases_persist_and_other_experiments_skip_them(home: Path) -> None:
     (home / "tmux" / "ports.json").write_text(json.dumps(table))
     assert leases.lease(B, {"q": None}, record=True).ports["q"] != first
     leases.release(A)
-    assert set(leases.leased()) == {B}
+    assert set(leases.all_leases()) == {B}
     leases.release(A)
 
 
 def test_ports_no_longer_wanted_are_released(home: Path) -> None:
     leases.lease(A, {"ps": None, "x": 21000}, record=True)
     leases.lease(A, {"ps": None}, record=True)
-    assert "x" not in leases.leased()[A]
+    assert "x" not in leases.all_leases()[A]
     assert leases.lease(B, {"x": 21000}, record=True).ports == {"x": 21000}
 
 
@@ -55,7 +55,7 @@ def test_fixed_ports_are_refused_if_taken_and_avoided_by_chosen_ones(home: Path)
     leases.lease(A, {"ps": 21001}, record=True)
     result = leases.lease(B, {"ps": 21001, "x": None}, record=True)
     assert result.refused == {"ps": "port 21001 is leased to experiment a"}
-    assert B not in leases.leased()
+    assert B not in leases.all_leases()
     assert leases.lease(A, {"p": 21001, "q": 21001}, record=False).refused == {
         "q": "port 21001 is also set for service p"
     }
@@ -188,4 +188,4 @@ def test_ports_are_chosen_within_port_range_and_none_is_leased_when_it_runs_out(
     with socket.create_server(("127.0.0.1", 7501)):
         short = leases.lease(B, {"a": None, "b": None, "fixed": 7502}, True, (7500, 7502))
     assert short.refused == {"b": "no port between 7500 and 7502 is free"}
-    assert B not in leases.leased()
+    assert B not in leases.all_leases()

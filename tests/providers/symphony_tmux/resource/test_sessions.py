@@ -147,7 +147,7 @@ def test_delete_stops_all_processes_within_one_grace_period(rig: Any) -> None:
     assert time.monotonic() - began < 15, "one after the other they take 20 s"
     assert not rig.living()
     assert not (rig.home / "experiments" / "rl").exists()
-    assert leases.leased() == {}
+    assert leases.all_leases() == {}
     assert not rig.tmux.is_alive()
     sessions.delete(outputs, Snapshot())
 
