@@ -203,10 +203,10 @@ def end_json(ended: Ended) -> dict[str, Any]:
 
 def show_end(ended: Ended, text: str = "") -> None:
     """Print the processes that do not run, then `text` or a summary of the end."""
-    shown = [status for status in ended.statuses if status in ended.troubled or status.why]
-    shown.sort(key=lambda status: sort_key(status.path))
-    why = f"   symphony why {ended.stack} {shown[0].path}" if ended.common else ""
-    for names, status in alike(shown):
+    statuses = [status for status in ended.statuses if status in ended.troubled or status.why]
+    statuses.sort(key=lambda status: sort_key(status.path))
+    why = f"   symphony why {ended.stack} {statuses[0].path}" if ended.common else ""
+    for names, status in alike(statuses):
         if not why:
             print(screen.clean(f"  {names}   {state(status)}   symphony why {ended.stack} {status.path}"))
         # A single last line is already part of the state.

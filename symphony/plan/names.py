@@ -146,8 +146,8 @@ def and_more(names: Sequence[str], most: int) -> str:
 def printable(text: str, limit: int = 0) -> str:
     """Return a text on a single line, with control characters escaped, not longer than a limit."""
     if not text.isprintable():
-        shown = text[: limit or None]
-        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
+        shortened = text[: limit or None]
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shortened)
     return text if not limit or len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -116,8 +116,8 @@ class Probe(Checked):
 
     def __str__(self) -> str:
         value = getattr(self, self.handler)
-        shown = " ".join(value) if self.handler == "exec" else value
-        return f"{self.handler} {shown}{f' at {self.port}' if self.port is not None else ''}"
+        check = " ".join(value) if self.handler == "exec" else value
+        return f"{self.handler} {check}{f' at {self.port}' if self.port is not None else ''}"
 
 
 # A name, names, or names with their ports.
