@@ -157,7 +157,7 @@ def store_id(url: str | None = None) -> str:
     return hashlib.sha256(_normal(url or store_url()).encode()).hexdigest()[:8]
 
 
-def store_mark() -> str:
+def store_identity() -> str:
     """Return eight hex digits that identify the state store.
 
     The URL does not identify a file store: two users who are root in two containers may have stores at the
@@ -169,42 +169,42 @@ def store_mark() -> str:
         return store_id(url)
     folder = Path(url.removeprefix("file://"))
     within, copy = folder / ".pulumi" / "symphony-id", home() / "stores" / store_id(url)
-    return _mark_or_none(within) or _ensure_mark(folder, within, copy) or store_id(url)
+    return _identity_or_none(within) or _ensure_identity(folder, within, copy) or store_id(url)
 
 
-def _ensure_mark(folder: Path, *places: Path) -> str | None:
-    """Write a mark into a store that lacks one, and return the mark; None if it cannot be written."""
-    known = next((mark for place in places if (mark := _mark_or_none(place))), None)
+def _ensure_identity(folder: Path, *places: Path) -> str | None:
+    """Write an identity into a store that lacks one, and return it; None if it cannot be written."""
+    known = next((identity for place in places if (identity := _identity_or_none(place))), None)
     if not folder.is_dir():
         return known
     for place in places:
         try:
-            if _mark_or_none(place) is None:
+            if _identity_or_none(place) is None:
                 place.unlink(missing_ok=True)
             new_file(place, f"{known or os.urandom(4).hex()}\n")
         except OSError:
             continue
         # Another process may have been first.
-        known = known or _mark_or_none(place)
+        known = known or _identity_or_none(place)
     return known
 
 
-def _mark_or_none(file: Path) -> str | None:
+def _identity_or_none(file: Path) -> str | None:
     try:
-        return _mark_in(file)
+        return _identity_in(file)
     except (OSError, ValueError):
         return None
 
 
 @remembered
-def _mark_in(file: Path) -> str:
-    """Return the mark in a file; raise OSError or ValueError if it holds none."""
+def _identity_in(file: Path) -> str:
+    """Return the identity in a file; raise OSError or ValueError if it holds none."""
     if not file.is_file():
         raise ValueError(f"{file} is not a file")
-    mark = file.read_text(encoding="ascii").strip()
-    if len(mark) != 8 or mark.strip("0123456789abcdef"):
-        raise ValueError(f"{file} holds no mark")
-    return mark
+    identity = file.read_text(encoding="ascii").strip()
+    if len(identity) != 8 or identity.strip("0123456789abcdef"):
+        raise ValueError(f"{file} holds no identity")
+    return identity
 
 
 def pulumi_home() -> Path:
@@ -232,8 +232,8 @@ def host() -> str:
 
 
 def owner_of(project: str, stack: str) -> str:
-    """Return the owner mark of a stack's processes and objects, unique among all users and states."""
-    return f"{project}/{stack}#{store_mark()}"
+    """Return the owner id of a stack's processes and objects, unique among all users and states."""
+    return f"{project}/{stack}#{store_identity()}"
 
 
 def stack_of(owner: str) -> str:

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-MARK = "::result "
+PREFIX = "::result "
 
 
 def report(**values: Any) -> None:
@@ -19,7 +19,7 @@ def report(**values: Any) -> None:
     Example:
         symphony.report(loss=0.31, step=900)
     """
-    sys.stdout.write(f"{MARK}{json.dumps(values, default=_plain)}\n")
+    sys.stdout.write(f"{PREFIX}{json.dumps(values, default=_plain)}\n")
     sys.stdout.flush()
 
 

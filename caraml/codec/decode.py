@@ -110,11 +110,11 @@ class Decoder:
                 f"the message has {total} bytes in {1 + len(parts)} parts; the maximum is"
                 f" {self._limits.message_bytes} bytes (Limits.message_bytes) in {MAX_PARTS} parts"
             )
-        mark = bytes(head_view[:2])
-        if mark == ARRAYS:
+        prefix = bytes(head_view[:2])
+        if prefix == ARRAYS:
             return self._arrays(head_view, parts)
-        if mark != TREE:
-            raise MalformedMessageError(f"not a msgpack message: it begins with {mark!r}")
+        if prefix != TREE:
+            raise MalformedMessageError(f"not a msgpack message: it begins with {prefix!r}")
         if len(head_view) > MAX_HEADER_BYTES and is_over_limit(bytes(head_view[2:])):
             raise MalformedMessageError(
                 f"the message has more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings"

@@ -1,6 +1,6 @@
 """Records which stacks use an image that this user has built, and locks builds.
 
-A stack is identified by its owner mark (paths.owner_of).
+A stack is identified by its owner id (paths.owner_of).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ LINE = re.compile(rb"^(\d+\.\d+) (\d+)(?: (start|again|more|exit|signal) (\d+)(?
 # Matches the rare lines with an event quickly.
 EVENT = re.compile(rb" (?:start|again|more|exit|signal) .*")
 ENDS = ("exit", "signal")
-# The minimum seconds between marks: output may be written up to this long after the mark of its part.
+# The minimum seconds between entries: output may be written up to this long after the entry of its part.
 RESOLUTION = 0.25
 BLOCK = 1 << 16
 PIECE = 1 << 18
@@ -36,7 +36,7 @@ _LONGEST_LINE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class IndexEntry:
     """A line of an index: the log was written from this offset on at this time or later.
 
     number: the attempt, or the exit code or signal of an end. restarts: by the supervisor in this attempt.
@@ -66,45 +66,45 @@ class Position:
     offset: int = 0
 
 
-def attempts(log: Path | str) -> list[tuple[int, float, Mark | None]]:
-    """Return attempt, start time and the mark of the end (None without an end) of every start in the index.
+def attempts(log: Path | str) -> list[tuple[int, float, IndexEntry | None]]:
+    """Return attempt, start time and the entry of the end (None without an end) of every start in the index.
 
     A restart by the supervisor is a further start of the same attempt. The time is 0 if a rotation of the log
     lost the start.
     """
-    result: list[tuple[int, float, Mark | None]] = []
-    for mark in events(log):
-        if mark.event in ("start", "again"):
-            result.append((mark.number, mark.time, None))
-        elif mark.event == "more" and (not result or result[-1][0] != mark.number):
-            result.append((mark.number, 0, None))
-        elif mark.event in ENDS and result:
-            result[-1] = (*result[-1][:2], mark)
+    result: list[tuple[int, float, IndexEntry | None]] = []
+    for entry in events(log):
+        if entry.event in ("start", "again"):
+            result.append((entry.number, entry.time, None))
+        elif entry.event == "more" and (not result or result[-1][0] != entry.number):
+            result.append((entry.number, 0, None))
+        elif entry.event in ENDS and result:
+            result[-1] = (*result[-1][:2], entry)
     return result
 
 
 def restarts(log: Path | str) -> int:
     """Return how often the supervisor has restarted the process in this attempt."""
-    return next((mark.restarts for mark in reversed(events(log)) if mark.event not in ENDS), 0)
+    return next((entry.restarts for entry in reversed(events(log)) if entry.event not in ENDS), 0)
 
 
-def events(log: Path | str) -> tuple[Mark, ...]:
-    """Return the marks of starts and ends, cached for consecutive calls."""
+def events(log: Path | str) -> tuple[IndexEntry, ...]:
+    """Return the entries of starts and ends, cached for consecutive calls."""
     index = _index(Path(log))
     return _events_of(Path(log), end(_rotated(index)), end(index))
 
 
 @lru_cache(maxsize=1)
-def _events_of(log: Path, _older: Position, _newer: Position) -> tuple[Mark, ...]:
+def _events_of(log: Path, _older: Position, _newer: Position) -> tuple[IndexEntry, ...]:
     return tuple(next(new_events(log)))
 
 
-def new_events(log: Path | str) -> Iterator[list[Mark]]:
+def new_events(log: Path | str) -> Iterator[list[IndexEntry]]:
     """Yield the events so far, then the new ones at each step, across rotations."""
     index, rest = _index(Path(log)), b""
     position = Position(end(_rotated(index)).inode)
     while True:
-        result: list[Mark] = []
+        result: list[IndexEntry] = []
         while True:
             inode = position.inode
             data, position = _read_further(index, position)
@@ -132,7 +132,7 @@ def read(
 def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
     """Return the last lines of the last attempt, at most `limit` bytes, without reading the whole files."""
     result = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
-    begun = next((mark for mark in reversed(events(log)) if mark.event not in ENDS), None)
+    begun = next((entry for entry in reversed(events(log)) if entry.event not in ENDS), None)
     # If the attempt started in the rotated file, all of the current file is its output.
     own = end(log).offset - begun.offset if begun is not None and begun.event != "more" else limit
     return result[-min(limit, own) :] if own > 0 else b""
@@ -266,7 +266,7 @@ def _after_newline_from_end(data: bytes, number: int) -> int:
 
 
 def _parts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[Part]:
-    """Yield the parts of a range since a time, split at the marks of the index, and into pieces."""
+    """Yield the parts of a range since a time, split at the entries of the index, and into pieces."""
     position, block = 0, b""
     for time_, attempt, begin, stop in _cuts(stretch, index, since):
         while begin < stop:
@@ -283,23 +283,23 @@ def _parts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[Part]:
 def _cuts(stretch: _Stretch, index: _Stretch, since: float) -> Iterator[tuple[float, int, int, int]]:
     """Yield time, attempt, start and end of the parts of a range."""
     attempt = 0
-    marks = chain([Mark(0, 0)], _marks(index, stretch.start, since), [Mark(0, stretch.end)])
-    for mark, following in pairwise(marks):
-        attempt = mark.number if mark.event and mark.event not in ENDS else attempt
-        begin, stop = max(mark.offset, stretch.start), min(following.offset, stretch.end)
-        if begin < stop and (not since or mark.time + RESOLUTION > since):
-            yield mark.time, attempt, begin, stop
+    entries = chain([IndexEntry(0, 0)], _entries(index, stretch.start, since), [IndexEntry(0, stretch.end)])
+    for entry, following in pairwise(entries):
+        attempt = entry.number if entry.event and entry.event not in ENDS else attempt
+        begin, stop = max(entry.offset, stretch.start), min(following.offset, stretch.end)
+        if begin < stop and (not since or entry.time + RESOLUTION > since):
+            yield entry.time, attempt, begin, stop
 
 
-def _marks(index: _Stretch, start: int, since: float) -> Iterator[Mark]:
-    """Yield the marks of an index; of those before `start` or `since`, only events and the last one."""
+def _entries(index: _Stretch, start: int, since: float) -> Iterator[IndexEntry]:
+    """Yield the entries of an index; of those before `start` or `since`, only events and the last one."""
     for lines in _lines(index):
         last = LINE.fullmatch(lines, lines.rfind(b"\n") + 1)
         if last and (int(last[2]) <= start or float(last[1]) + RESOLUTION <= since):
             yield from _events(lines)
-            yield _mark(last)
+            yield _entry(last)
         else:
-            yield from map(_mark, LINE.finditer(lines))
+            yield from map(_entry, LINE.finditer(lines))
 
 
 def _lines(index: _Stretch) -> Iterator[bytes]:
@@ -319,16 +319,18 @@ def _split(data: bytes) -> tuple[bytes, bytes]:
     return lines, rest if len(rest) <= _LONGEST_LINE else b""
 
 
-def _events(lines: bytes) -> Iterator[Mark]:
+def _events(lines: bytes) -> Iterator[IndexEntry]:
     for event in EVENT.finditer(lines):
         # A line that a full disk truncated does not match.
         if match := LINE.fullmatch(lines, lines.rfind(b"\n", 0, event.start()) + 1, event.end()):
-            yield _mark(match)
+            yield _entry(match)
 
 
-def _mark(match: re.Match[bytes]) -> Mark:
+def _entry(match: re.Match[bytes]) -> IndexEntry:
     time_, offset, event, number, restarts = match.groups()
-    return Mark(float(time_), int(offset), (event or b"").decode(), int(number or 0), int(restarts or 0))
+    return IndexEntry(
+        float(time_), int(offset), (event or b"").decode(), int(number or 0), int(restarts or 0)
+    )
 
 
 @dataclass

@@ -25,7 +25,7 @@ class Context:
     """The stack of the running program, and its settings.
 
     Attributes:
-        owner: The owner mark of this stack, unique among all stacks and state stores.
+        owner: The owner id of this stack, unique among all stacks and state stores.
         offline: Whether no cluster may be asked, because only manifests of a stack that is not up are wanted.
         recorded: The uids of the objects in its state; None if unknown, under a plain `pulumi`.
         images: The images to build for the experiment.

@@ -35,7 +35,7 @@ class Recorded:
     """An experiment as the state of its stack records it.
 
     Attributes:
-        owner: The owner mark on the backend's objects.
+        owner: The owner id on the backend's objects.
         physical_name: The name of the tmux session, the namespace or the Slurm job.
         processes: path -> the recorded inputs and outputs of the process, and its fingerprint.
         host: The machine it was started on, if the backend is local.

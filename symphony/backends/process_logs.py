@@ -15,7 +15,7 @@ from typing import Any
 from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.plan.problems import count
 from symphony_tmux import logs
-from symphony_tmux.logs import Mark, Part
+from symphony_tmux.logs import IndexEntry, Part
 from symphony_tmux.processes import launch_file
 from symphony_tmux.processes.observe import log_trouble, signal_name
 
@@ -58,7 +58,7 @@ def merge_lines(
 def last_lines(log: str, count: int) -> tuple[str, ...]:
     """Return the last non-empty lines of the last attempt, without symphony's own lines."""
     lines = [line for line in logs.last(log, count).split(b"\n") if not line.startswith(launch_file.NOTE)]
-    return tuple(shown for line in lines if (shown := _shown(line).rstrip()))
+    return tuple(text for line in lines if (text := _as_text(line).rstrip()))
 
 
 def _follow(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterator[LogLine]:
@@ -140,7 +140,7 @@ class _Reader:
         return [self._line(line, part.time) for line in whole]
 
     def _line(self, raw: bytes, moment: float) -> LogLine:
-        return LogLine(self.path, _shown(raw, _MOVES), moment or None)
+        return LogLine(self.path, _as_text(raw, _MOVES), moment or None)
 
     def _printed(self, parts: Iterable[Part]) -> Iterator[LogLine]:
         moment = 0.0
@@ -159,8 +159,8 @@ class _Reader:
         """Return the ends of attempts since the last call."""
         fresh = next(self._events)
         self._last_event = fresh[-1].event if fresh else self._last_event
-        ended = [mark for mark in fresh if mark.event in logs.ENDS]
-        return [LogLine(self.path, f"ended: {end_reason(mark)}", mark.time, ended=True) for mark in ended]
+        ended = [entry for entry in fresh if entry.event in logs.ENDS]
+        return [LogLine(self.path, f"ended: {end_reason(entry)}", entry.time, ended=True) for entry in ended]
 
 
 def starting_again(status: ProcessStatus, log: str, attempt: int) -> ProcessStatus:
@@ -192,7 +192,7 @@ def _time(line: LogLine) -> float:
     return line.time or 0
 
 
-def _shown(raw: bytes, without: re.Pattern[str] = _ESCAPES) -> str:
+def _as_text(raw: bytes, without: re.Pattern[str] = _ESCAPES) -> str:
     """Return a line as a terminal shows it, without the overwritten text of a progress bar."""
     text = without.sub("", raw.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
     return _SHELL_PREFIX.sub("", text) if "/launch" in text else text
@@ -206,12 +206,12 @@ def killed_program(exit_code: int | None, words: Sequence[str]) -> str:
     return f"killed by {signal_name(exit_code - 128)}: {line['program']}"
 
 
-def last_end(facts: Mapping[str, Any]) -> Mark | None:
+def last_end(facts: Mapping[str, Any]) -> IndexEntry | None:
     """Return the end of the last attempt of a process; None if it has not ended."""
     attempts = logs.attempts(str(facts["log"]))
     return attempts[-1][2] if attempts else None
 
 
-def end_reason(mark: Mark) -> str:
+def end_reason(entry: IndexEntry) -> str:
     """Return the end of an attempt as `exit 1` or `SIGKILL`."""
-    return signal_name(mark.number) if mark.event == "signal" else f"exit {mark.number}"
+    return signal_name(entry.number) if entry.event == "signal" else f"exit {entry.number}"

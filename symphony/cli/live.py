@@ -28,7 +28,7 @@ _RIGHT = ("cpu", "mem", "restarts", "age")
 _OMIT_FIRST = ("node", "age", "restarts", "gpu", "port")
 # Minimum widths, so that numbers can grow; the maximum width; the minimum width of a text column.
 _LEAST, _WIDEST, _NARROW = {"cpu": 5, "mem": 5, "age": 7, "state": 9}, 40, 12
-_MARKED = ("ready", "state", "answers")
+_STYLED = ("ready", "state", "answers")
 _CLEAR = "\x1b[2J\x1b[H"
 _ENTER = "\n[Enter returns to symphony top] "
 
@@ -155,7 +155,7 @@ class Live(App[None]):
         name: str,
         head: Sequence[str],
         rows: dict[str, tuple[str, ...]],
-        marks: dict[str, str],
+        styles: dict[str, str],
     ) -> None:
         table = self._table(name)
         widths = self._widths(head, rows)
@@ -168,7 +168,7 @@ class Live(App[None]):
                 justify = "right" if head[i] in _RIGHT else "left"
                 table.add_column(Text(head[i], "dim", justify=justify), key=head[i], width=width)
             for key, row in drawn.items():
-                table.add_row(*(_cell(column, text, marks[key]) for column, text in row.items()), key=key)
+                table.add_row(*(_cell(column, text, styles[key]) for column, text in row.items()), key=key)
             # The cursor stays on its process, not on the number of its row.
             keys, known = list(drawn), list(before[1]) if before else []
             at = known[cursor] if 0 <= cursor < len(known) else ""
@@ -179,7 +179,7 @@ class Live(App[None]):
             for key, row in drawn.items():
                 for column, text in row.items():
                     if before[1][key][column] != text:
-                        table.update_cell(key, column, _cell(column, text, marks[key]))
+                        table.update_cell(key, column, _cell(column, text, styles[key]))
         self._shown[name] = widths, drawn
 
     def _widths(self, head: Sequence[str], rows: dict[str, tuple[str, ...]]) -> dict[int, int]:
@@ -311,7 +311,7 @@ class Live(App[None]):
         self.query_one("#processes").focus()
 
 
-def _cell(column: str, text: str, mark: str) -> Text:
-    style = mark if column in _MARKED else "bold" if column in ("process", "service") else ""
+def _cell(column: str, text: str, row_style: str) -> Text:
+    style = row_style if column in _STYLED else "bold" if column in ("process", "service") else ""
     justify = "right" if column in _RIGHT else "left"
     return Text(text, style, justify=justify, no_wrap=True, overflow="ellipsis")

@@ -39,7 +39,7 @@ class Drift:
 
 @dataclass(frozen=True)
 class Leak:
-    """Processes with an owner mark of this user's state store that belong to no stack.
+    """Processes with an owner id of this user's state store that belong to no stack.
 
     Attributes:
         where: This machine, or the context of the kubeconfig.
@@ -145,7 +145,7 @@ def leaks() -> tuple[list[Leak], list[str]]:
         for where, owned, remedy in row.observer.list_everywhere():
             if isinstance(owned, SymphonyError):
                 troubles.append(f"{where}: {owned.what}")
-            elif owned.owner not in owners and owned.owner.endswith(f"#{paths.store_mark()}"):
+            elif owned.owner not in owners and owned.owner.endswith(f"#{paths.store_identity()}"):
                 name = paths.stack_of(owned.owner)
                 leaked.append(Leak(name, where, owned.physical_name, owned.paths, remedy))
     return leaked, troubles

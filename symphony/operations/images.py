@@ -95,8 +95,8 @@ def _row(name: str, image: LocalImage, used: Mapping[str, Sequence[str]]) -> Bui
 
 def _users(name: str, used: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the users of an image, including users in other state stores."""
-    mark = f"#{paths.store_mark()}"
-    owners = [owner for owner in image_references.owners(name) if owner and not owner.endswith(mark)]
+    suffix = f"#{paths.store_identity()}"
+    owners = [owner for owner in image_references.owners(name) if owner and not owner.endswith(suffix)]
     return (*used.get(name, ()), *(f"{paths.stack_of(owner)} (another Pulumi backend)" for owner in owners))
 
 

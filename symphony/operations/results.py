@@ -13,10 +13,10 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import run_logs, runs
 from symphony.plan.names import listed, nearest, quoted
-from symphony.reporting import MARK
+from symphony.reporting import PREFIX
 from symphony_tmux import logs as reader
 
-_MARK = MARK.encode()
+_PREFIX = PREFIX.encode()
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,16 @@ def _lines(log: Path, since: float) -> Iterator[tuple[float, bytes]]:
     rest = b""
     for part in reader.read(log, since=since):
         complete, _, rest = (rest + part.data).rpartition(b"\n")
-        if _MARK in complete:
+        if _PREFIX in complete:
             for line in complete.split(b"\n"):
-                if line.startswith(_MARK):
+                if line.startswith(_PREFIX):
                     yield part.time or since, line
 
 
 def _values(line: bytes) -> dict[str, Any]:
     """Return the values in a line; empty if it is truncated or not an object."""
     try:
-        values: Any = json.loads(line[len(_MARK) :])
+        values: Any = json.loads(line[len(_PREFIX) :])
     except ValueError:
         return {}
     if not isinstance(values, dict):

@@ -52,7 +52,7 @@ def _start_in_log(log: Path, since: float) -> float:
     from symphony_tmux import logs as log_reader
 
     events = log_reader.events(log)
-    if starts := [mark.time for mark in events if mark.event == "start" and mark.time >= since]:
+    if starts := [entry.time for entry in events if entry.event == "start" and entry.time >= since]:
         return starts[0]
     # The logs of pods have no starts, and a rotation removes the first ones.
     return _NEVER if events and events[0].event == "start" else since

@@ -237,9 +237,13 @@ def orphans(recorded: Iterable[StackName]) -> list[Stack]:
         # Loading a remote backend takes longer than this look: Kubernetes' client alone 0.3 s.
         observer = backend.observer if backend.local else None
         for owned in observer.list_owned() if isinstance(observer, LocalObserver) else ():
-            full_name, _, mark = owned.owner.partition("#")
+            full_name, _, identity = owned.owner.partition("#")
             project, _, stack = full_name.partition("/")
-            if mark == paths.store_mark() and (project, stack) not in known and is_in_scope(backend.name):
+            if (
+                identity == paths.store_identity()
+                and (project, stack) not in known
+                and is_in_scope(backend.name)
+            ):
                 processes: dict[str, Mapping[str, Any]] = {path: {} for path in owned.paths}
                 record = Recorded(owned.owner, owned.physical_name, processes, paths.host())
                 found.append(Stack(StackName(project, stack), None, backend.name, record))

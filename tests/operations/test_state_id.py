@@ -17,7 +17,7 @@ def empty_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     folder.mkdir()
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{folder}")
-    paths._mark_in.cache_clear()
+    paths._identity_in.cache_clear()
     return folder
 
 
@@ -29,7 +29,7 @@ def test_two_state_backends_at_the_same_path_have_different_ids(
     shutil.rmtree(empty_state)
     empty_state.mkdir()
     monkeypatch.setenv("SYMPHONY_HOME", str(empty_state.parent / "of another"))
-    paths._mark_in.cache_clear()
+    paths._identity_in.cache_clear()
     theirs = paths.owner_of("symphony", "numint.pods")
     assert paths.store_id() == place
     assert theirs != mine
@@ -42,38 +42,38 @@ def test_two_state_backends_at_the_same_path_have_different_ids(
 def test_the_state_id_moves_with_the_state_and_survives_its_deletion(
     empty_state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mark = paths.store_mark()
-    paths._mark_in.cache_clear()
-    assert paths.store_mark() == mark
+    identity = paths.store_identity()
+    paths._identity_in.cache_clear()
+    assert paths.store_identity() == identity
     # Deleted and created again: running pods still belong to it.
     shutil.rmtree(empty_state)
-    paths._mark_in.cache_clear()
-    assert paths.store_mark() == mark
+    paths._identity_in.cache_clear()
+    assert paths.store_identity() == identity
     empty_state.mkdir()
-    assert paths.store_mark() == mark
+    assert paths.store_identity() == identity
     # Used from another home, or moved to another path.
     monkeypatch.setenv("SYMPHONY_HOME", str(empty_state.parent / "other home"))
     moved = empty_state.rename(empty_state.with_name("moved"))
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{moved}")
-    paths._mark_in.cache_clear()
-    assert paths.store_mark() == mark
+    paths._identity_in.cache_clear()
+    assert paths.store_identity() == identity
 
 
 @pytest.mark.parametrize("content", [b"", b"zz", b"\xff\xfe"])
 def test_a_damaged_state_id_is_rewritten(empty_state: Path, content: bytes) -> None:
-    mark = paths.store_mark()
+    identity = paths.store_identity()
     file = empty_state / ".pulumi" / "symphony-id"
     file.write_bytes(content)
-    paths._mark_in.cache_clear()
-    assert paths.store_mark() == mark
-    assert file.read_text() == f"{mark}\n"
+    paths._identity_in.cache_clear()
+    assert paths.store_identity() == identity
+    assert file.read_text() == f"{identity}\n"
 
 
 def test_a_state_backend_without_id_file_is_identified_by_its_url(
     empty_state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty_state.rmdir()
-    assert paths.store_mark() == paths.store_id()
+    assert paths.store_identity() == paths.store_id()
     assert not paths.home().exists(), "to look makes nothing"
     monkeypatch.setenv("PULUMI_BACKEND_URL", "gs://team")
-    assert paths.store_mark() == paths.store_id()
+    assert paths.store_identity() == paths.store_id()

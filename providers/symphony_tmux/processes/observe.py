@@ -14,7 +14,7 @@ from symphony_tmux.processes import process_table
 from symphony_tmux.tmux.client import Listing, Pane
 
 if TYPE_CHECKING:
-    from symphony_tmux.logs import Mark
+    from symphony_tmux.logs import IndexEntry
 
 SHELLS = frozenset({"bash", "dash", "fish", "ksh", "sh", "zsh"})
 State = Literal["running", "completed", "failed", "lost", "elsewhere", "stopped"]
@@ -141,8 +141,8 @@ def _without_window(reason: str, outputs: Mapping[str, Any]) -> Condition:
     return Condition("lost", reason)
 
 
-def _last_attempt(outputs: Mapping[str, Any]) -> tuple[bool, Mark | None]:
-    """Return whether the log has the current attempt, and the mark of its end."""
+def _last_attempt(outputs: Mapping[str, Any]) -> tuple[bool, IndexEntry | None]:
+    """Return whether the log has the current attempt, and the entry of its end."""
     # Imported here: running processes do not need it.
     from symphony_tmux import logs as reader
 

@@ -40,7 +40,7 @@ def start(
     """Start the process in a new window, at this index if it is free (0: any), and return the outputs."""
     folder = _prepare(inputs, attempt)
     digest, launched = changes.digest(props), time.time()
-    pane_option = client.mark(inputs.owner, inputs.path, attempt, launched, digest)
+    pane_option = client.process_option(inputs.owner, inputs.path, attempt, launched, digest)
     # Not respawn-pane: tmux 3.3a then closes the new pane as soon as its output is piped.
     window_id, pane_id, pid, session_id, window_index = _new_window(
         inputs, attempt, pane_option, folder, index, snapshot

@@ -282,16 +282,16 @@ def _pane(row: dict[str, str]) -> Pane:
         signal=_int(row["pane_dead_signal"]) or None if dead else None,
         ended=_int(row["pane_dead_time"]),
     )
-    mark_fields = row["@symphony_process"].split(" ")
-    if len(mark_fields) != 5:
+    option_fields = row["@symphony_process"].split(" ")
+    if len(option_fields) != 5:
         return pane
-    owner, path, attempt, launched, digest = mark_fields
+    owner, path, attempt, launched, digest = option_fields
     return replace(
         pane, owner=owner, path=path, attempt=_int(attempt), launched=_float(launched), digest=digest
     )
 
 
-def mark(owner: str, path: str, attempt: int, launched: float, digest: str) -> str:
+def process_option(owner: str, path: str, attempt: int, launched: float, digest: str) -> str:
     """Return the value of the pane option that identifies a process of symphony."""
     return f"{owner} {path} {attempt} {launched:.3f} {digest}"
 

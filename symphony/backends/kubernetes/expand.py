@@ -204,8 +204,8 @@ def expand(prepared: Prepared, context: Context, components: Components) -> None
         cluster_id = inventory.identifier(client, namespace)
     else:
         cluster_id = inventory.recorded_identifier(client, namespace)
-        mark = {labels.CLUSTER: cluster_id}
-        manifests = replace(manifests, namespace=labels.annotated(manifests.namespace, mark))
+        annotation = {labels.CLUSTER: cluster_id}
+        manifests = replace(manifests, namespace=labels.annotated(manifests.namespace, annotation))
     provider = _provider(components.experiment, prepared.connection, cluster_id)
     deadline = _SECONDS + _grace(manifests, prepared.grace)
     if images := [resource.image for resource in components.images.values()]:

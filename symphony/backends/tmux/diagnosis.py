@@ -63,9 +63,9 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     elif condition.state == "running" and (holder := observe.waits_for(facts)):
         remedy = "The process starts when that is free: wait, or stop the program that uses it"
         yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)
-    elif condition.state == "running" and ends and (mark := ends[-1][2]) is not None:
-        how = f"{process_logs.end_reason(mark)}; it restarts automatically ({facts['restart_policy']})"
-        yield Link("exit", how, mark.time, True, _last(facts))
+    elif condition.state == "running" and ends and (entry := ends[-1][2]) is not None:
+        how = f"{process_logs.end_reason(entry)}; it restarts automatically ({facts['restart_policy']})"
+        yield Link("exit", how, entry.time, True, _last(facts))
     elif (
         condition.pane is not None
         and condition.state == "running"
@@ -85,8 +85,8 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
 
 def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
     """Return why a process counts as lost, and how it ended if its log records it."""
-    mark = process_logs.last_end(facts)
-    ended = f"; the process had ended: {process_logs.end_reason(mark)}" if mark is not None else ""
+    entry = process_logs.last_end(facts)
+    ended = f"; the process had ended: {process_logs.end_reason(entry)}" if entry is not None else ""
     closed = ": it was closed" if condition.reason == "its window is gone" else ""
     return f"{condition.reason}{closed}{ended}"
 

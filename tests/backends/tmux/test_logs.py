@@ -48,8 +48,8 @@ def long_log(log: Path) -> Path:
 def parsed_marks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Record each mark that is parsed from an index."""
     result: list[Any] = []
-    real = files.Mark
-    monkeypatch.setattr(files, "Mark", lambda *facts: result.append(facts) or real(*facts))
+    real = files.IndexEntry
+    monkeypatch.setattr(files, "IndexEntry", lambda *facts: result.append(facts) or real(*facts))
     return result
 
 
@@ -270,4 +270,4 @@ def test_last_lines_are_those_of_the_last_start_with_their_indentation(log: Path
     assert logs.last_lines(str(log), 5) == ("  File x", "no: not found")
     log.write_bytes(before)
     assert logs.last_lines(str(log), 5) == ()
-    assert "./launch.sh: line 3: mine" in logs._shown(b"./launch.sh: line 3: mine")  # pyright: ignore[reportPrivateUsage]
+    assert "./launch.sh: line 3: mine" in logs._as_text(b"./launch.sh: line 3: mine")  # pyright: ignore[reportPrivateUsage]

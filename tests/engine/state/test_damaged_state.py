@@ -90,12 +90,12 @@ def test_pipes_or_folders_in_place_of_state_files_do_not_block_and_are_replaced(
     )
     current, folder = paths.home() / "current", runs.folder_of(NAME) / "1"
     folder.mkdir(parents=True)
-    known = paths.store_mark()
+    known = paths.store_identity()
     for file in (mark, layout, note, current, folder / runs.RECORD, folder / runs.PLAN):
         files.remove(file)
         plant(file)
     with within(20):
-        assert paths.store_mark() == known
+        assert paths.store_identity() == known
         file_store.prepare()
         file_store.repair(NAME)
         assert stacks.current() == ""

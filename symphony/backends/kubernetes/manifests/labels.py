@@ -16,7 +16,7 @@ EXPERIMENT = "symphony/experiment"
 # The Services of a pod select it by this label.
 POD = "symphony/pod"
 
-# The owner mark of the stack; an annotation, since it is not a valid label value.
+# The owner id of the stack; an annotation, since it is not a valid label value.
 OWNER = "symphony/owner"
 # The identifier of the cluster, on a namespace that the program created.
 CLUSTER = "symphony/cluster"

@@ -139,7 +139,7 @@ def pod(
         plan: The plan that it belongs to.
         planned: The pod.
         settings: The settings of the stack.
-        owner: The owner mark of the stack.
+        owner: The owner id of the stack.
         attempt: The attempt of the pod; the engine replaces a pod of another attempt.
         key: The key of the digests of secret_env.
     """

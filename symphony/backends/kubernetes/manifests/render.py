@@ -58,7 +58,7 @@ def render(
     Args:
         plan: The plan.
         settings: The settings of the stack.
-        owner: The owner mark of the stack.
+        owner: The owner id of the stack.
         attempt: Returns the attempt of a pod, from its name and the kind that creates it.
         files: The content of each secret and config file, by its path in the program.
         key: The key of the digests of secret_env.

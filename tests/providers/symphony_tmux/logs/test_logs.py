@@ -207,7 +207,7 @@ def test_events_continue_where_the_last_read_ended(tmp_path: Path) -> None:
 
     index = tmp_path / "index"
     steps = reader.new_events(tmp_path / "log")
-    events = (mark.event for result in steps for mark in [*result, reader.Mark(0, 0)])
+    events = (entry.event for result in steps for entry in [*result, reader.IndexEntry(0, 0)])
     assert next(events) == ""
     add("1.000 0 start 1\n2.000 3\n3.000 7 ex")
     assert [next(events), next(events)] == ["start", ""]
