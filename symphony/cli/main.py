@@ -60,7 +60,11 @@ def _run(words: list[str]) -> int:
         ):
             raise
         reason = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else "")
-        show_error(f"{reason}. Run the command again with --debug to see where.")
+        if error.errno == errno.EROFS:
+            remedy = "Mount that folder writable, or use another one (SYMPHONY_HOME for symphony's own)"
+        else:
+            remedy = "Run the command again with --debug to see where"
+        show_error(f"{reason}. {remedy}.")
         return 1
     except Exception as error:
         if _debugs():

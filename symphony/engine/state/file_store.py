@@ -340,5 +340,5 @@ def _unwritable(folder: Path, reason: str) -> SymphonyError:
     return SymphonyError(
         f"the state cannot be written: {reason}",
         where=str(folder),
-        remedy="Take ownership of that folder (chown), or set PULUMI_BACKEND_URL",
+        remedy="Make that folder writable (chown, mount), or set SYMPHONY_HOME or PULUMI_BACKEND_URL",
     )
