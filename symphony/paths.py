@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import stat
+from contextlib import suppress
 from functools import cache as remembered
 from pathlib import Path
 
@@ -169,21 +170,19 @@ def store_identity() -> str:
         return store_id(url)
     folder = Path(url.removeprefix("file://"))
     within, copy = folder / ".pulumi" / "symphony-id", home() / "stores" / store_id(url)
-    return _identity_or_none(within) or _ensure_identity(folder, within, copy) or store_id(url)
+    return _ensure_identity(folder, within, copy) or store_id(url)
 
 
 def _ensure_identity(folder: Path, *places: Path) -> str | None:
-    """Write an identity into a store that lacks one, and return it; None if it cannot be written."""
-    known = next((identity for place in places if (identity := _identity_or_none(place))), None)
-    if not folder.is_dir():
+    """Return the identity of a store, written where it is missing or damaged; None if that is impossible."""
+    identities = [_identity_or_none(place) for place in places]
+    known = next(filter(None, identities), None)
+    if all(identities) or not folder.is_dir():
         return known
-    for place in places:
-        try:
-            if _identity_or_none(place) is None:
-                place.unlink(missing_ok=True)
+    for place in (place for place, identity in zip(places, identities, strict=True) if identity is None):
+        with suppress(OSError):
+            place.rmdir() if place.is_dir() and not place.is_symlink() else place.unlink(missing_ok=True)
             new_file(place, f"{known or os.urandom(4).hex()}\n")
-        except OSError:
-            continue
         # Another process may have been first.
         known = known or _identity_or_none(place)
     return known
