@@ -1,5 +1,7 @@
 """The errors that symphony raises for users; the command line prints each as one line."""
 
+import sys
+
 
 class SymphonyError(Exception):
     """A failure that is not the user's mistake.
@@ -55,3 +57,14 @@ class UserError(SymphonyError, ValueError):
 
 class ResourceExistsError(UserError):
     """An experiment with this name already exists."""
+
+
+def suggestion(error: Exception) -> str:
+    """Return Python's "Did you mean" of an AttributeError, which `traceback` has only since Python 3.12."""
+    if sys.version_info >= (3, 12) or not isinstance(error, AttributeError) or not error.name:
+        return ""
+    # Imported here: few programs fail.
+    import difflib
+
+    near = difflib.get_close_matches(error.name, dir(error.obj), n=1)
+    return f". Did you mean: {near[0]!r}?" if near else ""

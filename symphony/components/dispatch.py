@@ -13,7 +13,7 @@ import pulumi
 from symphony import run_request
 from symphony.backends import settings_reader
 from symphony.components.run import in_program, report_facts, require_root, run_error, settings
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import SymphonyError, UserError, suggestion
 from symphony.plan.names import listed, near, nearest, quoted
 
 
@@ -56,8 +56,8 @@ def run_program(folder: str | Path = "stacks") -> None:
         # The frames before the program's are symphony's and Pulumi's.
         while trace is not None and trace.tb_frame.f_code.co_filename != str(file):
             trace = trace.tb_next
-        report = "".join(traceback.format_exception(error.with_traceback(trace)))
-        raise pulumi.RunError(report.rstrip()) from None
+        report = "".join(traceback.format_exception(error.with_traceback(trace))).rstrip()
+        raise pulumi.RunError(report + suggestion(error)) from None
 
 
 def _refuse_unread_settings(home: Path, stack: str) -> None:

@@ -94,8 +94,10 @@ def service(stack: stacks.Stack, word: str | None) -> str:
     """Return the service that a name refers to; without a name, the only exposed one, else the only one.
 
     Raises:
-        UserError: No service or several match.
+        UserError: The experiment is not up, or no service or several match.
     """
+    if stack.recorded is None:
+        raise stack.not_up()
     services = stacks.services(stack)
     known = [service["name"] for service in services]
     if word is not None:

@@ -730,7 +730,9 @@ _SECRET_NAME = re.compile(r"(?i).*(TOKEN|KEY|PASSWORD|PASSWD|PASSPHRASE|SECRET|C
 # A path, a number or a flag is not a secret.
 _NO_SECRET = re.compile(r"[~./].*|[\d.]*|(?i:true|false|none|yes|no|on|off)")
 _SHELLS = re.compile(r"(.*/)?((ba|da|z|k|fi)?sh|ssh)")
-_SHELL_WORD = re.compile(r"\d*(>>?|<)(&\d|[\w./-]+)?|&>>?|\|\|?|&&?|\S*;|\S*\$(\{[A-Z_]\w*\}|[A-Z_]\w*)\S*")
+_SHELL_WORD = re.compile(
+    r"\d*(>>?|<)(&\d|[\w./-]+)?|&>>?|\|\|?|&&?|\S*;|~(/\S*)?|\S*\$(\{[A-Z_]\w*\}|[A-Z_]\w*)\S*"
+)
 _EXPANDED_BY_SHELLS = re.compile(r"^~(/|$)|:~/|\$(\{[A-Z_]\w*\}|[A-Z_]\w*)")
 # Programs that do nothing useful without arguments.
 _NEEDS_MORE = re.compile(r"(.*/)?(python[\d.]*|sleep|echo|cat|torchrun|((ba|da|z)?sh))")

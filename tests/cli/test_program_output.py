@@ -64,6 +64,11 @@ def test_output_of_a_failing_program_is_printed_before_the_error(sandbox: Sandbo
 def test_a_misspelt_name_of_the_api_keeps_pythons_suggestion(sandbox: Sandbox) -> None:
     sandbox.write('Experiment("rl").new_process("a").bnids("s")')
     assert "Did you mean: 'binds'?" in sandbox.symphony("plan", "rl", code=2).err
+    programs = sandbox.folder / "stacks"
+    programs.mkdir()
+    (sandbox.folder / "__main__.py").rename(programs / "rl.py")
+    (sandbox.folder / "__main__.py").write_text("import symphony\nsymphony.run_program()\n")
+    assert "Did you mean: 'binds'?" in sandbox.symphony("plan", "rl", code=2).err
 
 
 def test_progress_diagnostics_are_not_printed_as_program_output() -> None:

@@ -189,7 +189,8 @@ def test_switch_selects_and_delete_batch_deletes_by_pattern(sandbox: Sandbox) ->
     deleted = [line.split()[1] for line in ran.out.splitlines() if line.startswith("Deleted ")]
     assert sorted(deleted) == ["sweep-1:", "sweep-2:"]
     assert set(sandbox.trees()) == {"other/a"}
-    assert "sweep-2 is not up" in sandbox.symphony("wait", "sweep-2", code=2).err
+    for command, *process in (("wait",), ("exec", "a"), ("visit", "a"), ("why", "a")):
+        assert "sweep-2 is not up" in sandbox.symphony(command, "sweep-2", *process, code=2).err
     # The selected experiment is deleted: commands select the only one again.
     assert sandbox.symphony("switch").out == "other\n"
     assert "no experiment is up" not in sandbox.symphony("process").err

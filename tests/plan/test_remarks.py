@@ -92,6 +92,7 @@ def test_a_relative_start_dir_is_unused_on_kubernetes(planned, kubernetes):
         ('command="cd data && python a.py"', ['"&&"']),
         ('command="cd x; ls"', ['"x;"']),
         ('command="python", args=["--data", "${DATA}"]', ['"${DATA}"', "args"]),
+        ('command="python", args=["--data", "~/data"]', ['"~/data"', "args"]),
         ('cmds=["python", "-u", "train.py"]', ["3 shell lines", 'command="python -u train.py"']),
         ('cmds=["./run", "--fast"]', ["2 shell lines"]),
         *(
@@ -125,7 +126,7 @@ def test_a_likely_mistake_is_a_remark_with_its_line(planned, options, words):
         'command=["sh", "-c", "echo $HOME > x && y"]',
         'command=["env", "A=1", "bash", "-c", "$HOME"]',
         'command=["find", ".", "-exec", "ls", ";"]',
-        'command="python a.py --price $5 --mail a@b.c --lr=1e-3"',
+        'command="python a.py --price $5 --mail a@b.c --lr=1e-3 --branch=HEAD~1"',
         'cmds=["python a.py > out && echo $HOME"]',
         'cmds=["make", "./run.sh"]',
         'cmds=["python a.py", "sync"]',

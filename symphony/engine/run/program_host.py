@@ -6,7 +6,6 @@ The engine asks for it through the socket on standard input, as it asks a progra
 The output of the program goes to the engine as messages.
 """
 
-import difflib
 import os
 import queue
 import runpy
@@ -25,6 +24,7 @@ from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, language_pb2_grpc
 
 from symphony import own_user_server, run_request, socket_relay
 from symphony.engine.run import checkpoints
+from symphony.errors import suggestion
 
 OPTIONS = [(f"grpc.max_{way}_message_length", 400 * 1024 * 1024) for way in ("receive", "send")]
 SKIPS_CHECKPOINTS = "--skips-checkpoints"
@@ -108,14 +108,6 @@ def _forward(output: IO[bytes], engine: str) -> None:
                 return
 
 
-def _suggestion(error: Exception) -> str:
-    """Return Python's "Did you mean" of an AttributeError, which `traceback` has only since Python 3.12."""
-    if sys.version_info >= (3, 12) or not isinstance(error, AttributeError) or not error.name:
-        return ""
-    near = difflib.get_close_matches(error.name, dir(error.obj), n=1)
-    return f". Did you mean: {near[0]!r}?" if near else ""
-
-
 def run_file(file: str) -> None:
     """Run a program as `python FILE` does.
 
@@ -135,7 +127,7 @@ def run_file(file: str) -> None:
             how = f"exited with {code}" if isinstance(code, int) else f"ended itself: {code}"
             raise pulumi.RunError(f"the program of {pulumi.get_stack()} {how}") from None
     except Exception as error:
-        trace = traceback.format_exc().rstrip() + _suggestion(error)
+        trace = traceback.format_exc().rstrip() + suggestion(error)
         raise pulumi.RunError(f"Program failed with an unhandled exception:\n{trace}\n") from None
     root: Any = pulumi.runtime.get_root_resource()  # pyright: ignore[reportUnknownMemberType]
     if hasattr(root, _EXPERIMENT):
