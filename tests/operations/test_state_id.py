@@ -64,14 +64,14 @@ def test_the_state_id_moves_with_the_state_and_survives_its_deletion(
 )
 @pytest.mark.parametrize("which", ["in the state", "its copy"])
 def test_a_damaged_state_id_is_rewritten(empty_state: Path, content: bytes | None, which: str) -> None:
-    mark = paths.store_identity()
+    identity = paths.store_identity()
     copy = paths.home() / "stores" / paths.store_id()
     file = empty_state / ".pulumi" / "symphony-id" if which == "in the state" else copy
     file.unlink()
     file.mkdir() if content is None else file.write_bytes(content)
     paths._identity_in.cache_clear()
-    assert paths.store_identity() == mark
-    assert file.read_text() == f"{mark}\n"
+    assert paths.store_identity() == identity
+    assert file.read_text() == f"{identity}\n"
 
 
 def test_a_state_backend_without_id_file_is_identified_by_its_url(
