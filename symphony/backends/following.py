@@ -50,11 +50,11 @@ def watch(
             raise current
         current = tuple(current)
         # Without the pid, which changes with every line of a shell script.
-        facts = [(status.path, status.state, status.ready, status.why, status.restarts) for status in current]
-        if facts != last:
+        now = [(status.path, status.state, status.ready, status.why, status.restarts) for status in current]
+        if now != last:
             yield current
             changed = time.monotonic()
-        waited, last = time.monotonic() - began, facts
+        waited, last = time.monotonic() - began, now
         unchanged_for = time.monotonic() - changed
         held = [
             status
@@ -118,10 +118,12 @@ def logs(
     )
 
 
-def planned_link(facts: Mapping[str, Any]) -> Link:
+def planned_link(process: Mapping[str, Any]) -> Link:
     """Return the first step of a process: what it runs, and where."""
-    words = "; ".join(map(str, facts.get("script") or ())) or shlex.join(map(str, facts.get("argv") or ()))
-    return Link("planned", f"{printable(words, _WIDEST)} in {facts['cwd']}")
+    words = "; ".join(map(str, process.get("script") or ())) or shlex.join(
+        map(str, process.get("argv") or ())
+    )
+    return Link("planned", f"{printable(words, _WIDEST)} in {process['cwd']}")
 
 
 def failed_cmds(folder: Path) -> list[Link]:

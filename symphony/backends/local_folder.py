@@ -24,13 +24,13 @@ def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnB
     return copy(Path(_absolute_place(recorded, path, place)), target, on_bytes)
 
 
-def start_folder(path: str, facts: Mapping[str, Any]) -> Path:
+def start_folder(path: str, process: Mapping[str, Any]) -> Path:
     """Return the start folder of a process.
 
     Raises:
         SymphonyError: The folder no longer exists.
     """
-    folder = Path(str(facts.get("cwd") or Path.home()))
+    folder = Path(str(process.get("cwd") or Path.home()))
     if not folder.is_dir():
         what = f"the start folder of {path} no longer exists"
         raise SymphonyError(what, where=str(folder), remedy="Create that folder again")

@@ -84,11 +84,11 @@ def _follow(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterator[L
 class _Reader:
     """The log of a process: its lines so far, then new lines."""
 
-    def __init__(self, path: str, facts: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, process: Mapping[str, Any]) -> None:
         self.path = path
-        self.log = Path(str(facts["log"]))
+        self.log = Path(str(process["log"]))
         self.is_behind = False
-        self._is_restarted = bool(facts.get("restart_policy"))
+        self._is_restarted = bool(process.get("restart_policy"))
         self._rest = b""
         self._events = logs.new_events(self.log)
         self._last_event = ""
@@ -182,9 +182,9 @@ def starting_again(status: ProcessStatus, log: str, attempt: int) -> ProcessStat
     return replace(status, state="waiting", ready=False, why=why, since=end.time, pid=None, words=words[-3:])
 
 
-def after_restarts(facts: Mapping[str, Any]) -> str:
+def after_restarts(process: Mapping[str, Any]) -> str:
     """Return ` after 5 restarts` for a process that its supervisor has restarted, else an empty string."""
-    again = logs.restarts(str(facts["log"])) if facts.get("restart_policy") else 0
+    again = logs.restarts(str(process["log"])) if process.get("restart_policy") else 0
     return f" after {count(again, 'restart')}" if again else ""
 
 
@@ -206,9 +206,9 @@ def killed_program(exit_code: int | None, words: Sequence[str]) -> str:
     return f"killed by {signal_name(exit_code - 128)}: {line['program']}"
 
 
-def last_end(facts: Mapping[str, Any]) -> IndexEntry | None:
+def last_end(process: Mapping[str, Any]) -> IndexEntry | None:
     """Return the end of the last attempt of a process; None if it has not ended."""
-    attempts = logs.attempts(str(facts["log"]))
+    attempts = logs.attempts(str(process["log"]))
     return attempts[-1][2] if attempts else None
 
 

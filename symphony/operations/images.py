@@ -107,7 +107,7 @@ def _image_users() -> Mapping[str, Sequence[str]]:
         for resource in stack.resources:
             if resource.type == IMAGE:
                 name = f"{resource.inputs.get('repository')}:{resource.inputs.get('tag')}"
-                running = (path for path, facts in stack.processes.items() if facts.get("image") == name)
+                running = (path for path, process in stack.processes.items() if process.get("image") == name)
                 names_of_users = [f"{stack.display_name} {path}" for path in sorted(running, key=sort_key)]
                 users.setdefault(name, []).extend(names_of_users or [stack.display_name])
     return users

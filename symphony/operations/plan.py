@@ -331,7 +331,7 @@ class ReportedDeclaration:
         self.parameters: Mapping[str, Mapping[str, Any]] = {}
 
     def take(self, event: Event) -> None:
-        """Collect the facts of an event."""
+        """Collect what an event tells."""
         match event:
             case RunRestarted():
                 self._clear()
@@ -424,14 +424,14 @@ class RecordedStack:
         return {status.path for status in known if status.state == "completed"}
 
     def request(self, selected: selected_stack.SelectedStack, *, manifests: bool = False) -> RunRequest:
-        """Return the facts of the stack for the program."""
+        """Return what the program must know of the stack."""
         processes = self.stack.processes.values()
         experiment = self.stack.experiment
         own = f"{selected.name.project}:"
         unquoted = settings_reader.unquoted(selected.config_file)
         return RunRequest(
             runs_on=self.stack.backend,
-            recorded=tuple(sorted(str(facts["uid"]) for facts in processes if facts.get("uid"))),
+            recorded=tuple(sorted(str(process["uid"]) for process in processes if process.get("uid"))),
             restart=tuple(self._only) or None,
             experiment=experiment.name if experiment else "",
             manifests=manifests,
@@ -448,8 +448,8 @@ class RecordedStack:
         components = program.components
         experiment = components.experiment.new
         recorded = self.stack.recorded if self.stack.backend == experiment["backend"] else None
-        facts = recorded.processes.items() if recorded else ()
-        fingerprints = {path: str(fact.get("fingerprint")) for path, fact in facts}
+        processes = recorded.processes.items() if recorded else ()
+        fingerprints = {path: str(process.get("fingerprint")) for path, process in processes}
         reasons = self._restart_reasons if recorded else {}
         rows = changes(fingerprints, components, reasons, _settings_of_other_backends(experiment["backend"]))
         if self._only:

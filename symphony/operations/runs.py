@@ -540,8 +540,8 @@ def _keep_logs(stack: stacks.Stack, run: Run) -> None:
         if trouble and missing not in run.missing:
             run.missing.append(missing)
         return
-    for path, facts in stack.recorded.processes.items():
-        source = Path(str(facts.get("log") or ""))
+    for path, process in stack.recorded.processes.items():
+        source = Path(str(process.get("log") or ""))
         target = pod_logs.log_folder(folder, path)
         with _missing_on_error(run, f"the log of {path}"):
             for file in _LOG_FILES:
@@ -552,7 +552,7 @@ def _keep_logs(stack: stacks.Stack, run: Run) -> None:
 
 def _has_log_files(stack: stacks.Stack) -> bool:
     """Return whether the logs of an experiment are files on this machine, unlike those of pods."""
-    return any("log" in facts for facts in stack.processes.values())
+    return any("log" in process for process in stack.processes.values())
 
 
 def keep_followed(stack: stacks.Stack, lines: Iterator[LogLine]) -> Iterator[LogLine]:

@@ -105,7 +105,7 @@ class Stack:
 
     @property
     def processes(self) -> Mapping[str, Mapping[str, Any]]:
-        """The recorded facts of its processes, by path."""
+        """The inputs and outputs of its recorded processes, by path."""
         return self.recorded.processes if self.recorded else {}
 
     def on(self) -> registry.Backend:

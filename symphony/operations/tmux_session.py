@@ -34,8 +34,8 @@ class Session(libtmux.Session):
 
 def session(stack: stacks.Stack) -> Session:
     """Return the session of an experiment; raise UserError if it does not run in tmux on this machine."""
-    facts = next(iter(stack.processes.values()), None)
-    if facts is None:
+    process = next(iter(stack.processes.values()), None)
+    if process is None:
         raise stack.not_up()
     if stack.backend != "tmux":
         what = f"{stack.display_name} runs on {stack.backend}, not on tmux"
@@ -43,9 +43,9 @@ def session(stack: stacks.Stack) -> Session:
     if not stacks.is_here(stack):
         host = stack.recorded.host if stack.recorded else ""
         raise UserError(f"{stack.display_name} runs on {host}", remedy=f"Run the script on {host}")
-    server = libtmux.Server(socket_path=str(paths.tmux_socket(str(facts["server"]))))
+    server = libtmux.Server(socket_path=str(paths.tmux_socket(str(process["server"]))))
     for candidate in server.sessions:
-        if candidate.session_name == facts["session"] and candidate.session_id:
+        if candidate.session_name == process["session"] and candidate.session_id:
             session = Session.from_session_id(server=server, session_id=candidate.session_id)
             return cast("Session", session)
     raise UserError(

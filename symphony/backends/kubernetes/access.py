@@ -53,10 +53,10 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
 
 
 def _container(recorded: Recorded, path: str) -> Container:
-    facts, client, namespace = recorded.processes[path], client_for(recorded), recorded.physical_name
-    pod = str(facts["pod_name"])
-    if facts.get("controller"):
+    process, client, namespace = recorded.processes[path], client_for(recorded), recorded.physical_name
+    pod = str(process["pod_name"])
+    if process.get("controller"):
         # A Job chooses the names of its pods.
         pod = text(inventory.pod_of(client, namespace, pod), "metadata", "name") or pod
     stack = paths.stack_of(recorded.owner)
-    return Container(stack, client, namespace, path, pod, str(facts["container_name"]))
+    return Container(stack, client, namespace, path, pod, str(process["container_name"]))

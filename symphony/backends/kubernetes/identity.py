@@ -123,8 +123,8 @@ def _recorded_uids(recorded: Recorded) -> dict[str, str]:
 
 def _pod_uids(recorded: Recorded) -> dict[str, str]:
     return {
-        path_of("pods", recorded.physical_name, str(facts["pod_name"])): str(facts["uid"])
-        for facts in recorded.processes.values()
+        path_of("pods", recorded.physical_name, str(process["pod_name"])): str(process["uid"])
+        for process in recorded.processes.values()
     }
 
 

@@ -84,12 +84,12 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
             processes.update(_processes(resource))
     if not namespace:
         return None
-    for facts in processes.values():
+    for process in processes.values():
         # The processes of a pod start together, so each waits for the dependencies of all.
-        in_pod = [path for path, other in processes.items() if other["pod_name"] == facts["pod_name"]]
-        facts["waits_for"] = [wait for path in in_pod for wait in waits.get(path, ())]
-        facts["supervisor"] = supervisor_name
-        facts["balanced"] = balanced.get(str(facts["pod_name"]), [])
+        in_pod = [path for path, other in processes.items() if other["pod_name"] == process["pod_name"]]
+        process["waits_for"] = [wait for path in in_pod for wait in waits.get(path, ())]
+        process["supervisor"] = supervisor_name
+        process["balanced"] = balanced.get(str(process["pod_name"]), [])
     not_created = {path: inputs for path, inputs in declared.items() if path not in processes}
     return Recorded(
         owner, namespace, processes, connection=connection, objects=objects, not_created=not_created
@@ -109,14 +109,14 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
     pods = pods_of(client, recorded.physical_name)
     job_statuses = _job_statuses(client, recorded, pods)
     reasons_by_path: dict[str, str] = {}
-    for path, facts in recorded.processes.items():
-        pod = pods.get(facts["pod_name"])
-        if facts["pod_name"] in job_statuses:
+    for path, process in recorded.processes.items():
+        pod = pods.get(process["pod_name"])
+        if process["pod_name"] in job_statuses:
             continue
         if pod is None:
             reasons_by_path[path] = "its pod no longer exists"
         elif not pod_status.is_good(pod):
-            status = pod_status.status(path, facts["container_name"], pod)
+            status = pod_status.status(path, process["container_name"], pod)
             is_cause = status.state in ("failed", "lost", "blocked", "stopped")
             reasons_by_path[path] = f"{status.state}: {status.why}" if is_cause else "its pod failed"
     return reasons_by_path
@@ -136,7 +136,8 @@ def logs(
 
     processes = ((path, recorded.processes[path]) for path in paths)
     containers = [
-        log_lines.Container(path, facts["pod_name"], facts["container_name"]) for path, facts in processes
+        log_lines.Container(path, process["pod_name"], process["container_name"])
+        for path, process in processes
     ]
     client, namespace = client_for(recorded), recorded.physical_name
     return log_lines.merge(client, namespace, containers, follow=follow, since=since, tail=tail)
@@ -159,8 +160,8 @@ def watch(
         statuses = _status_of(recorded, pods, reported.events, job_statuses)
         return (*_with_balancers(recorded, statuses, reported.pending), *not_created)
 
-    pod_names = {str(facts["pod_name"]) for facts in recorded.processes.values()}
-    supervisors = {str(facts.get("supervisor", "")) for facts in recorded.processes.values()} - {""}
+    pod_names = {str(process["pod_name"]) for process in recorded.processes.values()}
+    supervisors = {str(process.get("supervisor", "")) for process in recorded.processes.values()} - {""}
     names = pod_names | supervisors
     reported.late = _behind_completions(recorded)
     return watching.watch(client, recorded.physical_name, names, look, reported, patience, limit)
@@ -171,9 +172,9 @@ def _behind_completions(recorded: Recorded) -> set[str]:
     late: set[str] = set()
     while True:
         more = {
-            str(facts["pod_name"])
-            for facts in recorded.processes.values()
-            for wait in listing(facts, "waits_for")
+            str(process["pod_name"])
+            for process in recorded.processes.values()
+            for wait in listing(process, "waits_for")
             if wait["condition"] in ("completed", "ended")
             or text(recorded.processes.get(wait["path"]), "pod_name") in late
         }
@@ -205,8 +206,8 @@ def usage(recorded: Recorded) -> Mapping[str, Usage]:
         for container in listing(pod, "containers")
     }
     usage_of: dict[str, Usage] = {}
-    for path, facts in recorded.processes.items():
-        if amounts := used.get((facts["pod_name"], facts["container_name"])):
+    for path, process in recorded.processes.items():
+        if amounts := used.get((process["pod_name"], process["container_name"])):
             cpu, memory = amount(amounts.get("cpu")), amount(amounts.get("memory"))
             usage_of[path] = Usage(
                 None if cpu is None else float(cpu), None if memory is None else int(memory)
@@ -323,17 +324,17 @@ def _status_of(
     job_statuses: Mapping[str, JobStatus],
 ) -> list[ProcessStatus]:
     statuses: list[ProcessStatus] = []
-    for path, facts in recorded.processes.items():
-        if job_status := job_statuses.get(facts["pod_name"]):
+    for path, process in recorded.processes.items():
+        if job_status := job_statuses.get(process["pod_name"]):
             state, why, since = job_status
             statuses.append(ProcessStatus(path, state, ready=False, why=why, since=since))
         else:
-            pod = pods.get(facts["pod_name"])
-            status = pod_status.status(path, facts["container_name"], pod, events)
+            pod = pods.get(process["pod_name"])
+            status = pod_status.status(path, process["container_name"], pod, events)
             if pod is not None and supervisor.is_gated(pod):
-                status = pod_status.gated_status(status, facts, pods)
+                status = pod_status.gated_status(status, process, pods)
             elif status.state == "running" and not status.why:
-                status = replace(status, why=pod_status.supervisor_trouble(facts, pods))
+                status = replace(status, why=pod_status.supervisor_trouble(process, pods))
             statuses.append(status)
     return [replace(status, code=recorded.processes[status.path].get("code", "")) for status in statuses]
 
@@ -344,9 +345,9 @@ def _with_attempts(
     """Return the statuses with earlier pods of a Job counted as restarts, and how the last of them ended."""
     counted: list[ProcessStatus] = []
     for status in statuses:
-        facts = recorded.processes[status.path]
-        if facts.get("controller") and (tries := earlier_tries.get(str(facts["pod_name"]))):
-            previous = pod_status.status(status.path, facts["container_name"], tries[-1])
+        process = recorded.processes[status.path]
+        if process.get("controller") and (tries := earlier_tries.get(str(process["pod_name"]))):
+            previous = pod_status.status(status.path, process["container_name"], tries[-1])
             last = previous.why if status.state in ("running", "waiting") else status.last
             status = replace(status, restarts=status.restarts + len(tries), last=last)
         counted.append(status)
@@ -373,7 +374,7 @@ def _refusal_text(rules: Sequence[str]) -> str:
 
 def _pending_balancers(client: Client, recorded: Recorded) -> Collection[str]:
     """Return the load balancers without an address; the cluster is asked only if there are any."""
-    if not any(facts.get("balanced") for facts in recorded.processes.values()):
+    if not any(process.get("balanced") for process in recorded.processes.values()):
         return ()
     return reasons.pending_services(client.items(path_of("services", recorded.physical_name)))
 
@@ -394,9 +395,9 @@ def _with_balancers(
 def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
     """Return the statuses of pods of Jobs that no longer exist or have failed."""
     kinds = {
-        str(facts["pod_name"]): facts["controller"]["kind"]
-        for facts in recorded.processes.values()
-        if facts.get("controller")
+        str(process["pod_name"]): process["controller"]["kind"]
+        for process in recorded.processes.values()
+        if process.get("controller")
     }
     return reasons.job_statuses(client, recorded.physical_name, kinds, pods)
 
@@ -408,7 +409,8 @@ def _processes(resource: Resource) -> dict[str, dict[str, Any]]:
         "uid": text(resource.outputs, "metadata", "uid"),
     }
     return {
-        path: {**facts, **pod, "container_name": path.rpartition("/")[2]} for path, facts in processes.items()
+        path: {**process, **pod, "container_name": path.rpartition("/")[2]}
+        for path, process in processes.items()
     }
 
 

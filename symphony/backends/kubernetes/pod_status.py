@@ -79,26 +79,26 @@ def status(
 
 
 def gated_status(
-    status: ProcessStatus, facts: Mapping[str, Any], pods: Mapping[str, Values]
+    status: ProcessStatus, process: Mapping[str, Any], pods: Mapping[str, Values]
 ) -> ProcessStatus:
     """Return the status of a gated process with its waits, and with the supervisor's trouble if it has any.
 
     Args:
         status: The status of the process.
-        facts: The process's facts in the state.
+        process: The inputs and outputs of the process in the state.
         pods: The pods of the experiment, by their names in the plan.
     """
-    waits = tuple(dict.fromkeys(f"{wait['path']} ({wait['condition']})" for wait in facts["waits_for"]))
+    waits = tuple(dict.fromkeys(f"{wait['path']} ({wait['condition']})" for wait in process["waits_for"]))
     why = status.why or f"for {', '.join(waits) or 'the other workers'}"
-    if status.state == "waiting" and (trouble := supervisor_trouble(facts, pods)):
+    if status.state == "waiting" and (trouble := supervisor_trouble(process, pods)):
         # It waits for the cluster, which an `up` reports as a failure.
         return replace(status, why=f"{why}; {trouble}")
     return replace(status, why=why, waits_for=waits)
 
 
-def supervisor_trouble(facts: Mapping[str, Any], pods: Mapping[str, Values]) -> str:
+def supervisor_trouble(process: Mapping[str, Any], pods: Mapping[str, Values]) -> str:
     """Return why the supervisor, which starts and stops a process, does not run; empty if it may run."""
-    name = facts.get("supervisor", "")
+    name = process.get("supervisor", "")
     if (pod := pods.get(name)) is None or not is_hopeless(pod):
         return ""
     return f"the supervisor {name}, which starts and stops it, does not run: {statuses(pod)[0].why}"

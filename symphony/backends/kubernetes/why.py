@@ -64,7 +64,7 @@ class Facts:
 
     Attributes:
         path: The path of the process.
-        recorded: The process's facts in the state.
+        recorded: The inputs and outputs of the process in the state.
         pod: The pod; None if it does not exist.
         events: The events of the pod, oldest first.
         services: The Services that select the pod.

@@ -98,8 +98,8 @@ logs = partial(following.logs, statuses=statuses)
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     """Return the steps of a process to its state, up to the first failed step."""
-    facts = recorded.processes.get(path)
-    return following.never_started(name) if facts is None else list(_chain(recorded, facts, name))
+    process = recorded.processes.get(path)
+    return following.never_started(name) if process is None else list(_chain(recorded, process, name))
 
 
 def usage(recorded: Recorded) -> Mapping[str, Usage]:
@@ -171,11 +171,11 @@ def _condition(recorded: Recorded, path: str, job: Job | None) -> Condition:
 
 
 def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
-    facts = recorded.processes[path]
-    log = str(facts.get("log") or "")
+    process = recorded.processes[path]
+    log = str(process.get("log") or "")
     now = _condition(recorded, path, job)
     record, reason, words = now.record or _NO_RECORD, now.reason, ()
-    services: Mapping[str, str] = facts.get("services") or {}
+    services: Mapping[str, str] = process.get("services") or {}
     is_over = now.state in ("completed", "failed")
     if now.state == "failed" and (words := _last_words(log)) and not record.why:
         reason = f"{reason}: {words[-1].strip()[:_WIDEST]}"
@@ -194,11 +194,15 @@ def _status(recorded: Recorded, path: str, job: Job | None) -> ProcessStatus:
         waits_for=record.hold.waits() if record.hold and now.state in ("waiting", "blocked") else (),
         exit_code=(128 + record.signal if record.signal else record.exit) if is_over else None,
     )
-    if facts.get("restart_policy") in (None, "Never") or now.state not in ("running", "completed", "failed"):
+    if process.get("restart_policy") in (None, "Never") or now.state not in (
+        "running",
+        "completed",
+        "failed",
+    ):
         return status
     from symphony.backends import process_logs
 
-    return process_logs.starting_again(status, log, int(facts["attempt"]))
+    return process_logs.starting_again(status, log, int(process["attempt"]))
 
 
 def _since(recorded: Recorded, state: str, record: Record, job: Job | None) -> float:
@@ -223,10 +227,10 @@ def _last_words(log: str) -> tuple[str, ...]:
     return process_logs.last_lines(log, _LINES) if log else ()
 
 
-def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[Link]:
-    folder, path = _folder(recorded), str(facts["path"])
+def _chain(recorded: Recorded, process: Mapping[str, Any], name: str) -> Iterator[Link]:
+    folder, path = _folder(recorded), str(process["path"])
     again = f"`symphony up {name}` restarts it"
-    yield following.planned_link(facts)
+    yield following.planned_link(process)
     submitted = folder.job()
     if submitted is None:
         yield Link("submitted", "no: the job no longer exists", broken=True, remedy=again)
@@ -250,7 +254,7 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
         yield Link(now.state, now.reason, record.began if record else None, broken=True, remedy=remedy)
     elif now.state == "running" and record is not None and not record.ready:
         reason = now.reason or "it has just started"
-        yield Link("ready", f"no: {reason}", record.began, True, _last_words(str(facts["log"])))
+        yield Link("ready", f"no: {reason}", record.began, True, _last_words(str(process["log"])))
     elif now.state == "running":
         left = f"; the job's time limit is in {job.left}" if job is not None and job.left else ""
         yield Link("ready", f"running{left}", record.began if record else None)
@@ -262,10 +266,10 @@ def _chain(recorded: Recorded, facts: Mapping[str, Any], name: str) -> Iterator[
                 remedy=f"`symphony restart {name} {path}` gives it the new address",
             )
     elif now.state == "lost":
-        yield Link("lost", now.reason, broken=True, more=_last_words(str(facts["log"])), remedy=again)
+        yield Link("lost", now.reason, broken=True, more=_last_words(str(process["log"])), remedy=again)
     elif record is not None and now.state == "completed":
         yield Link("exit", "exit 0", record.ended)
     elif record is not None:
         remedy = f"`symphony logs {name} {path}` shows its whole output; {again}"
         what = f"{end_reason(record)}: {record.why}" if record.why else end_reason(record)
-        yield Link("exit", what, record.ended, True, _last_words(str(facts["log"])), remedy)
+        yield Link("exit", what, record.ended, True, _last_words(str(process["log"])), remedy)

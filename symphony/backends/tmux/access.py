@@ -38,12 +38,12 @@ def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Stream
     # Imported here: only `exec` needs it.
     from symphony_tmux.processes import launch_file
 
-    facts = recorded.processes[path]
+    process = recorded.processes[path]
     command = [*words]
-    if preamble := facts.get("preamble"):
+    if preamble := process.get("preamble"):
         script = _BEFORE_PREAMBLE + "\n".join(preamble) + _AFTER_PREAMBLE
         command = [launch_file.bash(), "-c", script, "symphony", *words]
-    return _run(command, start_folder(path, facts), _variables(path, facts), streams)
+    return _run(command, start_folder(path, process), _variables(path, process), streams)
 
 
 def shell(recorded: Recorded, path: str, streams: Streams) -> int:
@@ -52,11 +52,11 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     Raises:
         UserError: There is no terminal.
     """
-    facts = recorded.processes[path]
+    process = recorded.processes[path]
     if not streams.terminal:
         raise UserError("this command needs a terminal", remedy="Use `symphony exec`, which needs none")
-    server = str(facts["server"])
-    pane = observe.condition(facts, client.list_panes(server)).pane
+    server = str(process["server"])
+    pane = observe.condition(process, client.list_panes(server)).pane
     if pane is None:
         raise SymphonyError(f"the window of {path} was closed", remedy="`symphony up` restarts the process")
     window = f"{pane.session_id}:{pane.window_id}"
@@ -82,18 +82,18 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
     return ServiceRoute(address, warning=warning)
 
 
-def _variables(path: str, facts: Mapping[str, Any]) -> dict[str, str]:
+def _variables(path: str, process: Mapping[str, Any]) -> dict[str, str]:
     """Return the environment of a process with its marker, so that the command ends with the process."""
     from symphony_tmux import variables
     from symphony_tmux.processes import launch_file
     from symphony_tmux.processes.environment import environment
 
-    marker = names.marker(str(facts["owner"]), path, int(facts["attempt"]))
-    server, session = str(facts["server"]), str(facts["session"])
-    services = variables.read_services(server, session) | dict(facts.get("services") or {})
+    marker = names.marker(str(process["owner"]), path, int(process["attempt"]))
+    server, session = str(process["server"]), str(process["session"])
+    services = variables.read_services(server, session) | dict(process.get("services") or {})
     secrets = variables.read(names.process_folder(server, session, path) / variables.SECRETS)
-    declared: dict[str, str] = {**secrets, **(facts.get("env") or {})}
-    inherit: Sequence[str] = facts.get("inherit") or ()
+    declared: dict[str, str] = {**secrets, **(process.get("env") or {})}
+    inherit: Sequence[str] = process.get("inherit") or ()
     env = environment(launch_file.caller(), inherit, services, declared, marker)
     return {os.fsdecode(name): os.fsdecode(text) for name, text in env.items()}
 

@@ -24,33 +24,33 @@ _LINES = 5
 _SHELL_EXIT_CODES = {126: "the command exists but is not executable", 127: "the command was not found"}
 
 
-def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
+def chain(process: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
     """Yield the steps of a process that was started; name: the experiment's, for the remedies."""
-    listing = look.listing(str(facts["server"]))
-    yield following.planned_link(facts)
+    listing = look.listing(str(process["server"]))
+    yield following.planned_link(process)
     restart = f"`symphony up {name}` restarts it"
-    launched = float(facts["launched"]) if facts.get("launched") else None
-    window = f"window {facts['path']} of session {facts['session']}"
-    if facts["host"] != host():
-        elsewhere = f"on host {facts['host']}; this host is {host()}"
-        yield Link("started", elsewhere, launched, True, remedy=f"Run this command on {facts['host']}")
+    launched = float(process["launched"]) if process.get("launched") else None
+    window = f"window {process['path']} of session {process['session']}"
+    if process["host"] != host():
+        elsewhere = f"on host {process['host']}; this host is {host()}"
+        yield Link("started", elsewhere, launched, True, remedy=f"Run this command on {process['host']}")
         return
-    attempt = int(facts.get("attempt") or 1)
+    attempt = int(process.get("attempt") or 1)
     yield Link("started", window + (f", start {attempt}" if attempt > 1 else ""), launched)
     if isinstance(listing, SymphonyError):
         yield Link("reached", f"no: {listing.what}", broken=True, remedy=listing.remedy)
         return
-    condition = observe.condition(facts, listing)
-    yield from following.failed_cmds(Path(str(facts["log"])).parent)
-    ends = logs.attempts(str(facts["log"])) if facts.get("restart_policy") else []
+    condition = observe.condition(process, listing)
+    yield from following.failed_cmds(Path(str(process["log"])).parent)
+    ends = logs.attempts(str(process["log"])) if process.get("restart_policy") else []
     began = (ends[-1][1] if ends else 0) or launched
-    held = hold.read_if_held(facts) if condition.state in ("running", "stopped") else None
+    held = hold.read_if_held(process) if condition.state in ("running", "stopped") else None
     if condition.state == "stopped" and not (held is not None and held.blocked):
         yield Link(
             "stopped",
             condition.reason,
             broken=True,
-            more=_last(facts),
+            more=_last(process),
             remedy="" if condition.resumes else restart,
         )
     elif held is not None:
@@ -60,102 +60,102 @@ def chain(facts: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
             remedy = restart if has_changed else f"See `symphony why {name} {held.waits_for[0].path}`"
         since = hold.shown_since(held) or launched
         yield Link(held.state, held.why, since, True, remedy=remedy)
-    elif condition.state == "running" and (holder := observe.waits_for(facts)):
+    elif condition.state == "running" and (holder := observe.waits_for(process)):
         remedy = "The process starts when that is free: wait, or stop the program that uses it"
-        yield Link("ready", f"no: waiting for {holder}", launched, True, _last(facts), remedy)
+        yield Link("ready", f"no: waiting for {holder}", launched, True, _last(process), remedy)
     elif condition.state == "running" and ends and (entry := ends[-1][2]) is not None:
-        how = f"{process_logs.end_reason(entry)}; it restarts automatically ({facts['restart_policy']})"
-        yield Link("exit", how, entry.time, True, _last(facts))
+        how = f"{process_logs.end_reason(entry)}; it restarts automatically ({process['restart_policy']})"
+        yield Link("exit", how, entry.time, True, _last(process))
     elif (
         condition.pane is not None
         and condition.state == "running"
-        and (why := look.why_not_ready(facts, condition.pane))
+        and (why := look.why_not_ready(process, condition.pane))
     ):
-        yield Link("ready", f"no: {why}", began, True, _last(facts))
+        yield Link("ready", f"no: {why}", began, True, _last(process))
     elif condition.state == "running":
-        pid = observe.program(facts)
+        pid = observe.program(process)
         yield Link("ready", f"running, process {pid}" if pid else "running", began)
     elif condition.state == "completed" and condition.pane is None:
         yield Link("exit", "exit 0")
     elif condition.pane is None:
-        yield Link("lost", _lost(condition, facts), broken=True, more=_last(facts), remedy=restart)
+        yield Link("lost", _lost(condition, process), broken=True, more=_last(process), remedy=restart)
     else:
-        yield _end_link(condition, condition.pane, facts, name)
+        yield _end_link(condition, condition.pane, process, name)
 
 
-def _lost(condition: Condition, facts: Mapping[str, Any]) -> str:
+def _lost(condition: Condition, process: Mapping[str, Any]) -> str:
     """Return why a process counts as lost, and how it ended if its log records it."""
-    entry = process_logs.last_end(facts)
+    entry = process_logs.last_end(process)
     ended = f"; the process had ended: {process_logs.end_reason(entry)}" if entry is not None else ""
     closed = ": it was closed" if condition.reason == "its window is gone" else ""
     return f"{condition.reason}{closed}{ended}"
 
 
-def _end_link(condition: Condition, pane: Pane, facts: Mapping[str, Any], name: str) -> Link:
+def _end_link(condition: Condition, pane: Pane, process: Mapping[str, Any], name: str) -> Link:
     # tmux reports whole seconds, so a short process would seem to end before its start.
-    when = max(float(pane.ended), float(facts.get("launched") or 0)) if pane.ended else None
+    when = max(float(pane.ended), float(process.get("launched") or 0)) if pane.ended else None
     if condition.state == "completed":
         return Link("exit", "exit 0", when)
     how = f"exit {pane.exit_code}" if pane.exit_code is not None else condition.reason
     remedy = (
-        f"`symphony logs {name} {facts['path']}` shows its whole output; `symphony up {name}` restarts it"
+        f"`symphony logs {name} {process['path']}` shows its whole output; `symphony up {name}` restarts it"
     )
     if pane.signal:
         how = f"killed by signal {pane.signal} ({observe.signal_name(pane.signal)})"
-        if observe.supervisor_was_killed(pane, facts):
-            policy = facts.get("restart_policy")
+        if observe.supervisor_was_killed(pane, process):
+            policy = process.get("restart_policy")
             how = f"its supervisor was {how}, and the process with it"
             how += f"; without a supervisor the policy {policy} does not restart it" if policy else ""
         if pane.signal == 9:
             remedy = f"A user or program killed it, or the machine ran out of memory; {remedy}"
     elif pane.exit_code in _SHELL_EXIT_CODES:
         how += f": {_SHELL_EXIT_CODES[pane.exit_code]}"
-    elif killed := process_logs.killed_program(pane.exit_code, _last(facts)):
+    elif killed := process_logs.killed_program(pane.exit_code, _last(process)):
         how += f": {killed}"
-    how += process_logs.after_restarts(facts)
-    if taken := _taken_ports(facts):
+    how += process_logs.after_restarts(process)
+    if taken := _taken_ports(process):
         how += f"; {taken}"
         remedy = f"Stop that program, or choose another port; {remedy}"
-    return Link("exit", how, when, True, _last(facts), remedy)
+    return Link("exit", how, when, True, _last(process), remedy)
 
 
-def _taken_ports(facts: Mapping[str, Any]) -> str:
+def _taken_ports(process: Mapping[str, Any]) -> str:
     """Return which program has taken a port of the process since the plan was made."""
-    ports = variables.bound_ports(facts.get("services") or {})
+    ports = variables.bound_ports(process.get("services") or {})
     if not ports:
         return ""
     # Imported here: few processes that ended bind services.
     from symphony_tmux.listeners import Listeners
 
-    listeners = Listeners(str(facts["owner"]))
+    listeners = Listeners(str(process["owner"]))
     users = ((port, listeners.stranger(port)) for port in sorted(ports))
     return ", ".join(f"port {port} is in use by {stranger}" for port, stranger in users if stranger)
 
 
-def _last(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    return process_logs.last_lines(str(facts["log"]), _LINES)
+def _last(process: Mapping[str, Any]) -> tuple[str, ...]:
+    return process_logs.last_lines(str(process["log"]), _LINES)
 
 
-def with_end_reason(status: ProcessStatus, pane: Pane | None, facts: Mapping[str, Any]) -> ProcessStatus:
+def with_end_reason(status: ProcessStatus, pane: Pane | None, process: Mapping[str, Any]) -> ProcessStatus:
     """Return the status with the reason of the end, and the last lines if the process failed."""
     if pane is None:
         # The process completed before its window closed.
-        end = process_logs.last_end(facts)
+        end = process_logs.last_end(process)
         return replace(status, why="", since=end.time if end is not None else None, exit_code=0)
-    words = process_logs.last_lines(str(facts["log"]), 5) if status.state == "failed" else ()
+    words = process_logs.last_lines(str(process["log"]), 5) if status.state == "failed" else ()
     code = 128 + pane.signal if pane.signal else pane.exit_code
-    return replace(status, why=_short(pane, words, facts), words=words[-3:], exit_code=code)
+    return replace(status, why=_short(pane, words, process), words=words[-3:], exit_code=code)
 
 
-def _short(pane: Pane, words: Sequence[str], facts: Mapping[str, Any]) -> str:
+def _short(pane: Pane, words: Sequence[str], process: Mapping[str, Any]) -> str:
     """Return how a process ended and its last line, for a table column; empty for exit 0."""
     if pane.exit_code == 0:
         return ""
     code = "exit code unknown" if pane.exit_code is None else f"exit {pane.exit_code}"
     how = f"killed by {observe.signal_name(pane.signal)}" if pane.signal else code
-    if observe.supervisor_was_killed(pane, facts):
+    if observe.supervisor_was_killed(pane, process):
         return f"{how}: its supervisor was killed"
-    after_restarts = process_logs.after_restarts(facts)
+    after_restarts = process_logs.after_restarts(process)
     if killed := process_logs.killed_program(pane.exit_code, words):
         return f"{killed[:_WIDEST]}{after_restarts}"
     line = words[-1].strip() if words else ""

@@ -37,21 +37,21 @@ class Look:
                 self._listings[server] = error
         return self._listings[server]
 
-    def has_supervisor(self, facts: Mapping[str, Any]) -> bool:
+    def has_supervisor(self, process: Mapping[str, Any]) -> bool:
         """Return whether the supervisor of the experiment of a process runs."""
-        server = str(facts["server"])
+        server = str(process["server"])
         if server not in self._supervised:
             listing = self.listing(server)
             panes = () if isinstance(listing, SymphonyError) else listing.panes
             own = {pane.owner for pane in panes if pane.path == names.SUPERVISOR and not pane.dead}
             self._supervised[server] = own
-        return str(facts["owner"]) in self._supervised[server]
+        return str(process["owner"]) in self._supervised[server]
 
-    def why_not_ready(self, facts: Mapping[str, Any], pane: Pane) -> str:
+    def why_not_ready(self, process: Mapping[str, Any], pane: Pane) -> str:
         """Return why a running process is not ready; empty if it is."""
-        if facts.get("is_probed"):
-            return self._by_probe(facts, pane)
-        services: Mapping[str, str] = facts.get("services") or {}
+        if process.get("is_probed"):
+            return self._by_probe(process, pane)
+        services: Mapping[str, str] = process.get("services") or {}
         if not any(name.endswith("_BIND") for name in services):
             return ""
         # Imported here: few processes bind services.
@@ -61,7 +61,7 @@ class Look:
         sockets = self._sockets = self._sockets or Sockets()
         missing = sockets.missing(pane.pid, sorted(variables.bound_ports(services)))
         return ", ".join(
-            f"port {port}: {self._why_silent(port, str(facts['owner']), sockets)}" for port in missing
+            f"port {port}: {self._why_silent(port, str(process['owner']), sockets)}" for port in missing
         )
 
     def _why_silent(self, port: int, owner: str, sockets: Sockets) -> str:
@@ -76,13 +76,13 @@ class Look:
         stranger = self._listeners[owner].stranger(port)
         return f"in use by another program ({stranger})" if stranger else "not listening yet"
 
-    def _by_probe(self, facts: Mapping[str, Any], pane: Pane) -> str:
+    def _by_probe(self, process: Mapping[str, Any], pane: Pane) -> str:
         from symphony_tmux.resource import supervised
 
-        folder = experiment_folder(str(facts["server"]), str(facts["session"]))
+        folder = experiment_folder(str(process["server"]), str(process["session"]))
         if folder not in self._states:
             self._states[folder] = supervised.state(folder)
-        verdict = self._states[folder].verdicts.get(str(facts["path"]))
+        verdict = self._states[folder].verdicts.get(str(process["path"]))
         start, _ = observe.program_start(pane.pid, pane.attempt)
         if verdict is None or verdict.start != start:
             return "not probed yet"

@@ -51,18 +51,18 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
         is_probed = bool(members[path].get("readiness"))
         windows[path] = {**windows[path], "is_supervised": True, "is_probed": is_probed}
     nothing: Mapping[str, Any] = {}
-    facts = session or next(iter(windows.values()), nothing)
-    if not facts:
+    first = session or next(iter(windows.values()), nothing)
+    if not first:
         return None
-    name = str(session.get("name") or facts.get("session"))
-    return Recorded(owner, name, windows, str(facts.get("host", "")))
+    name = str(session.get("name") or first.get("session"))
+    return Recorded(owner, name, windows, str(first.get("host", "")))
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
     """Return the statuses of the processes of several experiments; every server is listed once."""
     look = Look()
     return [
-        [_status(path, facts, look) for path, facts in experiment.processes.items()]
+        [_status(path, process, look) for path, process in experiment.processes.items()]
         or _orphans(experiment.owner, look)
         for experiment in recorded
     ]
@@ -72,11 +72,11 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
     """Return path -> why the next `up` restarts a process whose settings did not change."""
     look = Look()
     reasons: dict[str, str] = {}
-    for path, facts in recorded.processes.items():
-        listing = look.listing(str(facts["server"]))
+    for path, process in recorded.processes.items():
+        listing = look.listing(str(process["server"]))
         if isinstance(listing, SymphonyError):
             raise listing
-        condition = observe.condition(facts, listing)
+        condition = observe.condition(process, listing)
         if not condition.is_good:
             reasons[path] = condition.reason
     return reasons
@@ -101,10 +101,10 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
     # Imported here: only `why` needs it.
     from symphony.backends.tmux.diagnosis import chain
 
-    facts = recorded.processes.get(path)
-    if facts is None:
+    process = recorded.processes.get(path)
+    if process is None:
         return following.never_started(name)
-    return list(chain(facts, Look(), name))
+    return list(chain(process, Look(), name))
 
 
 def usage(recorded: Recorded) -> Mapping[str, Usage]:
@@ -124,7 +124,7 @@ def ports(recorded: Recorded, wanted: Collection[int]) -> Mapping[int, Port]:
 
 
 def _roots(recorded: Recorded) -> dict[str, int]:
-    return {path: int(facts["pid"]) for path, facts in recorded.processes.items()}
+    return {path: int(process["pid"]) for path, process in recorded.processes.items()}
 
 
 def ensure_same_location(
@@ -199,8 +199,8 @@ def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = N
             or (session is not None and session.owner == owner)
             or experiment_folder.owner_of(folder) == owner
         ):
-            facts = {"name": physical_name, "owner": owner, "server": server, "host": host()}
-            sessions.delete(facts, Snapshot())
+            props = {"name": physical_name, "owner": owner, "server": server, "host": host()}
+            sessions.delete(props, Snapshot())
         stopped |= orphans
     return len(stopped)
 
@@ -220,68 +220,68 @@ def _orphans(owner: str, look: Look) -> list[ProcessStatus]:
     # Imported here: few experiments have no processes.
     from symphony_tmux.processes import record
 
-    statuses = [_status(facts["path"], facts, look) for facts in record.of_owner(owner)]
+    statuses = [_status(process["path"], process, look) for process in record.of_owner(owner)]
     return [status for status in statuses if status.state == "running"]
 
 
-def _status(path: str, facts: Mapping[str, Any], look: Look) -> ProcessStatus:
-    listing = look.listing(str(facts["server"]))
+def _status(path: str, process: Mapping[str, Any], look: Look) -> ProcessStatus:
+    listing = look.listing(str(process["server"]))
     if isinstance(listing, SymphonyError):
         return ProcessStatus(path, "unknown", ready=False, why=f"{listing.what}. {listing.remedy}")
-    condition = observe.condition(facts, listing)
-    services: Mapping[str, str] = facts.get("services") or {}
-    status = replace(_status_of(path, facts, condition, look), code=services.get(VARIABLE, ""))
+    condition = observe.condition(process, listing)
+    services: Mapping[str, str] = process.get("services") or {}
+    status = replace(_status_of(path, process, condition, look), code=services.get(VARIABLE, ""))
     # Without a policy, its supervisor restarts a process whose port was in use, and that of the experiment
     # restarts a process with another.
-    may_restart = facts.get("is_supervised") or any(name.endswith("_BIND") for name in services)
-    if not facts.get("restart_policy") and not (may_restart and status.state == "running"):
+    may_restart = process.get("is_supervised") or any(name.endswith("_BIND") for name in services)
+    if not process.get("restart_policy") and not (may_restart and status.state == "running"):
         return status
     from symphony.backends import process_logs
 
-    restarting = process_logs.starting_again(status, str(facts["log"]), int(facts["attempt"]))
-    return restarting if facts.get("restart_policy") or restarting.state == "running" else status
+    restarting = process_logs.starting_again(status, str(process["log"]), int(process["attempt"]))
+    return restarting if process.get("restart_policy") or restarting.state == "running" else status
 
 
-def _status_of(path: str, facts: Mapping[str, Any], condition: Condition, look: Look) -> ProcessStatus:
-    launched = float(facts["launched"]) if facts.get("launched") else None
-    if condition.state in ("running", "stopped") and names.is_held(str(facts["log"])):
-        return _held(path, facts, launched, look)
-    if condition.state == "running" and (holder := observe.waits_for(facts)):
+def _status_of(path: str, process: Mapping[str, Any], condition: Condition, look: Look) -> ProcessStatus:
+    launched = float(process["launched"]) if process.get("launched") else None
+    if condition.state in ("running", "stopped") and names.is_held(str(process["log"])):
+        return _held(path, process, launched, look)
+    if condition.state == "running" and (holder := observe.waits_for(process)):
         return ProcessStatus(path, "waiting", ready=False, why=holder)
-    why = condition.reason or observe.log_trouble(str(facts["log"]))
+    why = condition.reason or observe.log_trouble(str(process["log"]))
     not_ready = ""
     if condition.state == "running" and condition.pane is not None:
-        not_ready = look.why_not_ready(facts, condition.pane)
+        not_ready = look.why_not_ready(process, condition.pane)
     status = ProcessStatus(
         path=path,
         state="unknown" if condition.state == "elsewhere" else condition.state,
         ready=condition.state == "running" and not not_ready,
         why="; ".join(filter(None, (not_ready, why))),
         since=_since(condition, launched),
-        pid=(observe.program(facts) or None) if condition.state == "running" else None,
+        pid=(observe.program(process) or None) if condition.state == "running" else None,
     )
     if condition.state not in ("completed", "failed"):
         return status
     # Imported here: running processes need neither the logs nor the modules that read them.
     from symphony.backends.tmux import diagnosis
 
-    return diagnosis.with_end_reason(status, condition.pane, facts)
+    return diagnosis.with_end_reason(status, condition.pane, process)
 
 
-def _held(path: str, facts: Mapping[str, Any], launched: float | None, look: Look) -> ProcessStatus:
+def _held(path: str, process: Mapping[str, Any], launched: float | None, look: Look) -> ProcessStatus:
     """Return the status of a process that waits, is blocked, or was stopped with its experiment."""
     # Imported here: few experiments declare an order or an end.
     from symphony_tmux.processes import hold
 
-    held = hold.read_if_held(facts)
-    if held is None or (held.is_over and look.has_supervisor(facts)):
+    held = hold.read_if_held(process)
+    if held is None or (held.is_over and look.has_supervisor(process)):
         # The process was released a moment ago, or is about to be.
         return ProcessStatus(path, "running", ready=False, since=launched)
     since = hold.shown_since(held) or launched
     if held.state == "stopped" and held.stopped == "completed":
         return ProcessStatus(path, "completed", ready=False, why=f"stopped: {held.why}", since=since)
     why = held.why
-    if held.state == "waiting" and not look.has_supervisor(facts):
+    if held.state == "waiting" and not look.has_supervisor(process):
         why = f"{why}; the window {names.SUPERVISOR} is gone; `symphony up` opens it again"
     return ProcessStatus(path, held.state, ready=False, why=why, since=since, waits_for=held.waits())
 

@@ -118,7 +118,7 @@ def _job_spec(pod: Manifest) -> dict[str, Any]:
 
 
 def processes_of(manifest: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the facts of each process in the manifest of a pod or its Job, by path."""
+    """Return each process in the manifest of a pod or its Job, as `Recorded` holds it, by path."""
     group = labels.annotation(manifest, labels.GROUP)
     selector = mapping(pod_in(manifest), "spec", "nodeSelector")
     shared = {
