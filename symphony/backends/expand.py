@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from symphony.spec.experiment import ExperimentSpec
     from symphony_docker.provider import ImageResource
 
-# A process's facts besides its plan; they become inputs of its component.
-Facts = Mapping[str, Any]
+# What a backend adds to the inputs of the component of a process, besides its plan.
+ComponentInputs = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Expander(Protocol):
         """Return the plan in this backend's terms, for the other functions."""
         ...
 
-    def facts(self, prepared: Any) -> Mapping[str, Facts]:
-        """Return the facts of every process, by path.
+    def component_inputs(self, prepared: Any) -> Mapping[str, ComponentInputs]:
+        """Return the inputs that each process's component has besides its plan, by path.
 
         fingerprint: if it differs from the recorded fingerprint, the process restarts.
         services: the variables of the services that it uses. secret_digests: digests of its secret_env.

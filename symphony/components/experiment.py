@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import pulumi
 
-from symphony.backends.expand import Components, Facts
+from symphony.backends.expand import ComponentInputs, Components
 from symphony.components import run
 from symphony.components.builder import Builder, declare
 from symphony.components.errors import as_usage_error
@@ -215,7 +215,10 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         run.launch(self)
 
     def register(
-        self, plan: Plan, facts: Mapping[str, Facts], manifests: Sequence[Mapping[str, Any]]
+        self,
+        plan: Plan,
+        component_inputs: Mapping[str, ComponentInputs],
+        manifests: Sequence[Mapping[str, Any]],
     ) -> None:
         """Register the experiment, its groups and its processes as components; launch() calls this."""
         self._plan = plan
@@ -226,7 +229,9 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         pulumi.ComponentResource.__init__(
             self, "symphony:index:Experiment", self._spec.name, {DECLARED: inputs}, self._options
         )
-        process_inputs = {path: {**own, **facts[path]} for path, own in plan.process_inputs().items()}
+        process_inputs = {
+            path: {**own, **component_inputs[path]} for path, own in plan.process_inputs().items()
+        }
         group_inputs = plan.group_inputs()
         for process in self._processes:
             path = self._path(process)

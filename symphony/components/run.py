@@ -15,7 +15,7 @@ import pulumi
 
 from symphony import paths, run_request
 from symphony.backends import registry, settings_reader
-from symphony.backends.expand import Components, Context, Expander, Facts
+from symphony.backends.expand import ComponentInputs, Components, Context, Expander
 from symphony.backends.stack_settings import StackSettings
 from symphony.components import secret_env
 from symphony.components.images import Images, named_images
@@ -40,7 +40,10 @@ class DeclaredExperiment(Protocol):
     @property
     def spec(self) -> ExperimentSpec: ...
     def register(
-        self, plan: Plan, facts: Mapping[str, Facts], manifests: Sequence[Mapping[str, Any]]
+        self,
+        plan: Plan,
+        component_inputs: Mapping[str, ComponentInputs],
+        manifests: Sequence[Mapping[str, Any]],
     ) -> None: ...
     def components(self) -> Components: ...
 
@@ -138,7 +141,7 @@ def _register(
     plan = replace(plan, remarks=remarks, images=run.context.images, code=code)
     prepared = run.expander.prepare(plan, clean, run.context)
     manifests = run.expander.manifests(prepared) if run_request.current().manifests else ()
-    experiment.register(plan, run.expander.facts(prepared), manifests)
+    experiment.register(plan, run.expander.component_inputs(prepared), manifests)
     report_facts({"program": _program(spec, run.context.folder)})
     resources = {image.reference: run.images.resource(image) for image in run.context.images}
     run.expander.expand(prepared, run.context, replace(experiment.components(), images=resources))

@@ -15,7 +15,7 @@ from typing import Any
 import pulumi
 
 from symphony.backends import local_files, price_table
-from symphony.backends.expand import Components, Context, Facts
+from symphony.backends.expand import ComponentInputs, Components, Context
 from symphony.backends.kubernetes import declaration, inventory, nodes
 from symphony.backends.kubernetes.api import kubeconfig
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
@@ -175,10 +175,10 @@ def _pools(spec: ExperimentSpec, context: Context, client: Client) -> tuple[Pool
     return nodes.read_pools(client) if any(part.place != Place() for part in parts) else ()
 
 
-def facts(prepared: Prepared) -> dict[str, Facts]:
-    """Return the facts of every process, by path."""
+def component_inputs(prepared: Prepared) -> dict[str, ComponentInputs]:
+    """Return the inputs that each process's component has besides its plan, by path."""
     plan = prepared.plan
-    by_path: dict[str, Facts] = {}
+    by_path: dict[str, ComponentInputs] = {}
     for group, manifest in prepared.manifests.pods.values():
         shared = {
             "fingerprint": workloads.fingerprint(manifest),

@@ -10,7 +10,7 @@ import msgspec
 import pulumi
 
 from symphony.backends import launching, local_commands
-from symphony.backends.expand import Components, Context, Facts
+from symphony.backends.expand import ComponentInputs, Components, Context
 from symphony.backends.launching import image_registry as image_registry
 from symphony.backends.launching import manifests as manifests
 from symphony.backends.slurm import job_size
@@ -86,8 +86,8 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     return Prepared(plan, allocation, steps)
 
 
-def facts(prepared: Prepared) -> dict[str, Facts]:
-    """Return the facts of every process, by path."""
+def component_inputs(prepared: Prepared) -> dict[str, ComponentInputs]:
+    """Return the inputs that each process's component has besides its plan, by path."""
     shared = ("services", "secret_digests", "allocation")
     return {
         path: {"fingerprint": inputs.fingerprint(step), **{name: step[name] for name in shared}}

@@ -11,7 +11,7 @@ import pulumi
 
 from symphony import paths
 from symphony.backends import launching, local_commands
-from symphony.backends.expand import Components, Context, Facts
+from symphony.backends.expand import ComponentInputs, Components, Context
 from symphony.backends.launching import image_registry as image_registry
 from symphony.backends.launching import manifests as manifests
 from symphony.backends.supervision import declaration, is_declared
@@ -134,8 +134,8 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     return Prepared(plan, session, windows)
 
 
-def facts(prepared: Prepared) -> dict[str, Facts]:
-    """Return the facts of every process, by path."""
+def component_inputs(prepared: Prepared) -> dict[str, ComponentInputs]:
+    """Return the inputs that each process's component has besides its plan, by path."""
     return {
         path: {
             "fingerprint": changes.fingerprint(window),
