@@ -1,6 +1,7 @@
 """The environment variables of engine processes: state, passphrase, Python."""
 
 import os
+import pwd
 import secrets
 import sys
 from collections.abc import Mapping
@@ -43,8 +44,9 @@ def for_engine(*, extra: Mapping[str, str] | None = None, fetch_plugins: bool = 
     env.setdefault(NO_PLUGINS, "false" if fetch_plugins else "true")
     env[run_request.PLUGINS] = "fetched" if fetch_plugins else "none"
     env.setdefault("GOGC", _GOGC)
-    # The engine writes its user into locks, and fails without one (`docker run -u 1234`).
-    env.setdefault("USER", f"uid-{os.getuid()}")
+    if not _has_name():
+        # The engine writes its user into locks, and fails without one (`docker run -u 1234`).
+        env.setdefault("USER", f"uid-{os.getuid()}")
     if has_proxy(env):
         # gRPC in Python would dial the engine, which is on this machine, through a proxy.
         direct = env.get("no_grpc_proxy") or env.get("no_proxy") or env.get("NO_PROXY")
@@ -52,6 +54,14 @@ def for_engine(*, extra: Mapping[str, str] | None = None, fetch_plugins: bool = 
     env.setdefault(UMASK_VARIABLE, f"{paths.umask():04o}")
     env.update(extra or {})
     return env
+
+
+def _has_name() -> bool:
+    """Return whether the engine finds the name of this process's user in the database of users."""
+    try:
+        return bool(pwd.getpwuid(os.getuid()).pw_name)
+    except KeyError:
+        return False
 
 
 def defaults() -> dict[str, str]:

@@ -226,9 +226,9 @@ def _exit_error(message: str, outcome: Outcome) -> SymphonyError:
     return UserError(f"the program of {outcome.stack} {how}")
 
 
-def _killed_error(part: str) -> UserError:
+def _killed_error(part: str) -> SymphonyError:
     remedy = "A user or program killed it, or the machine ran out of memory; run the command again"
-    return UserError(f"{part} was killed", remedy=remedy)
+    return SymphonyError(f"{part} was killed", remedy=remedy)
 
 
 def _known_error(text: str, stack: str, project: str) -> SymphonyError | None:
@@ -258,6 +258,8 @@ def _known_error(text: str, stack: str, project: str) -> SymphonyError | None:
         return UserError(f"the stack {match[1]} does not exist", remedy="`symphony ls` lists the experiments")
     if UNREACHABLE_CLUSTER.search(text):
         return _unreachable(stack)
+    if "Exception calling application: [Errno 111]" in text:
+        return _killed_error("the relay between the program and the Pulumi engine")
     if match := re.search(r"plugin \[([^]]+)\] did not begin responding to RPC", text):
         remedy = "It was killed, or the machine is overloaded; run the command again"
         return SymphonyError(f"the provider {match[1]} did not answer the engine", where=stack, remedy=remedy)

@@ -32,8 +32,19 @@ def test_variables_of_the_user_override_defaults(monkeypatch: pytest.MonkeyPatch
     assert env["PULUMI_PYTHON_CMD"] == "/my/python"
     assert env["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "false"
     assert (env["PULUMI_BACKEND_URL"], env["GOGC"], env["MINE"]) == ("gs://bucket", "50", "1")
-    assert env["USER"], "the engine fails without one"
+    assert "USER" not in env, "processes keep what the user has"
     assert env["PATH"] == os.environ["PATH"], "the program and its processes inherit it"
+
+
+def test_a_user_without_a_name_gets_one_for_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine writes it into locks, and fails without one."""
+
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("USER", raising=False)
+    monkeypatch.setattr(environment.pwd, "getpwuid", unknown)
+    assert environment.for_engine()["USER"] == f"uid-{os.getuid()}"
 
 
 def test_exports_of_symphony_env_do_not_disable_plugin_downloads(

@@ -184,13 +184,14 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
             "Run `pulumi plugin install resource gcp 10.2.0`.",
             1,
         ),
+        ("error: Exception calling application: [Errno 111] Connection refused", "the relay between", 1),
         ("error: something new\nand more", "something new (rl).", 1),
-        ("", "the program of rl was killed.", 2),
+        ("", "the program of rl was killed.", 1),
         (
             'error: failed to discover package requirements: connection error: desc = "transport: Error '
             'while dialing: dial unix /h/processes/7-ab/cd/program: connect: connection refused"',
             "the program of rl was killed.",
-            2,
+            1,
         ),
         (
             f"error: The Pulumi CLI encountered a fatal error. {BUG}Panic:  nil map",
