@@ -16,7 +16,10 @@ from symphony.spec.location import NOWHERE, Location
 
 _BACKEND = key_of("backend")
 COLUMNS = ("setting", "takes", "default", "backend", "meaning")
-_NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|0[xo][\da-fA-F]+")
+# Texts that YAML reads as a number, a truth value or a date.
+_CHANGED = re.compile(
+    r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?|0[xob][\da-fA-F]+|T(RUE|rue)|F(ALSE|alse)|\d{4}-\d\d?-\d\d?.*"
+)
 # Numbers to the engine that PyYAML reads as text: 1e3, 0o17.
 _NUMBER_OF_ENGINE = re.compile(r"[-+]?\d+[eE][-+]?\d+|0o[0-7]+")
 # `symphony:backend: kubernetes` at the beginning of a line is at the top level of the file, where the engine
@@ -36,14 +39,14 @@ def read_settings(config: Mapping[str, Any], *files: Path) -> StackSettings:
     problems += [problem for file in files[:1] for problem in _outside_config(file)]
     problems += _unread(*files) if len(files) == 2 else ()
     problems += _octal(config, places)
-    name = registry.resolve(_text(config.get(_BACKEND)) or None)
+    name = registry.resolve(as_text(config.get(_BACKEND)) or None)
     kind = registry.get(name or registry.DEFAULT).settings_class
     values: dict[str, Any] = {}
     for definition in definitions(kind):
-        if text := _text(config.get(definition.key)):
+        if text := as_text(config.get(definition.key)):
             where = _where(places, definition.key)
             if definition.is_text and (written := _changed_by_yaml(text, places.get(definition.key))):
-                what = f"{definition.key}: YAML reads {written} as the number {_as_number(text)}"
+                what = f"{definition.key}: YAML reads {written} as {_as_number(text)}"
                 problems.append(Problem(what, f'quote it: "{written}"', (where,)))
                 continue
             try:
@@ -119,13 +122,13 @@ def _where(places: Mapping[str, tuple[Location, Any]], key: str) -> Location:
 
 
 def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
-    """Return the text in the file if YAML read it as another number (1e3 as 1000, 007 as 7), else empty."""
+    """Return the text in the file if YAML changed it (1e3 to 1000, 007 to 7, a date), else empty."""
     node: Any = place[1] if place else None
     if type(node).__name__ != "ScalarNode" or node.style is not None:
         return ""
     if node.value == text and not _NUMBER_OF_ENGINE.fullmatch(text):
         return ""
-    return node.value if _NUMBER.fullmatch(node.value) else ""
+    return node.value if _CHANGED.fullmatch(node.value) else ""
 
 
 def _as_number(text: str) -> str:
@@ -139,7 +142,7 @@ def _octal(config: Mapping[str, Any], places: Mapping[str, tuple[Location, Any]]
     """Yield a problem for each number, such as a parameter of the program, that YAML reads as octal."""
     texts = {definition.key for definition in table() if definition.is_text}
     for key, value in config.items():
-        text = "" if key in texts else _text(value)
+        text = "" if key in texts else as_text(value)
         written = _changed_by_yaml(text, places.get(key))
         if text and written.isdigit() and int(written) != float(text):
             what = f"{key}: YAML reads {written} as an octal number, which is {text}"
@@ -176,7 +179,7 @@ def _known() -> list[str]:
     return [row.key for row in table()]
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """Return a value as the engine passes it to programs; empty for an encrypted value."""
     if isinstance(value, str):
         return value

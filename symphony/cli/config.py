@@ -46,10 +46,13 @@ def _show(selected: selected_stack.SelectedStack, *, as_json: bool) -> None:
     rows: list[dict[str, Any]] = [{"name": name, **row} for name, row in parameters.items()]
     defaults = {setting.key: setting.default for setting in settings_reader.table()}
     lines = settings_reader.places(selected.config_file, selected.workspace.folder / "Pulumi.yaml")
+    # The engine takes `yes` and 12:30 as text, which PyYAML does not.
+    texts = settings_reader.unquoted(selected.config_file, selected.workspace.folder / "Pulumi.yaml")
     prefix = f"{selected.name.project}:"
     for key, setting in selected.config.items():
         if key.removeprefix(prefix) not in parameters:
-            value = "[secret]" if isinstance(setting, Secret) else setting
+            is_changed = key in texts and settings_reader.as_text(setting) != texts[key]
+            value = "[secret]" if isinstance(setting, Secret) else texts[key] if is_changed else setting
             line = str(lines.get(key, ""))
             rows.append({"name": key, "value": value, "default": defaults.get(key, ""), "from": line})
     if as_json:

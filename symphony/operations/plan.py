@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -255,7 +255,7 @@ def manifests(
     """
     if selected.settings.problems:
         raise PlanError(selected.name.stack, selected.settings.problems)
-    declared = _preview(selected, RunRequest(manifests=True), output)
+    declared = _preview(selected, replace(_parameters(selected), manifests=True), output)
     if not declared.is_declared:
         raise UserError(f"{selected.name.stack} declares a cluster, which has no Kubernetes manifests")
     experiment = declared.components.experiment.new
@@ -264,6 +264,16 @@ def manifests(
         what = f"{selected.name.stack} is for {experiment['backend']}, which has no manifests"
         raise UserError(what, remedy=f"Set `symphony:backend: kubernetes` in {file}")
     return tuple(experiment["manifests"])
+
+
+def _parameters(selected: selected_stack.SelectedStack) -> RunRequest:
+    """Return the request with the origin of the program's parameters: the command line, or the file."""
+    own = f"{selected.name.project}:"
+    unquoted = settings_reader.unquoted(selected.config_file)
+    return RunRequest(
+        parameters=tuple(key.removeprefix(own) for key in selected.overrides if key.startswith(own)),
+        unquoted={key.removeprefix(own): text for key, text in unquoted.items() if key.startswith(own)},
+    )
 
 
 def _preview(
@@ -427,16 +437,13 @@ class RecordedStack:
         """Return what the program must know of the stack."""
         processes = self.stack.processes.values()
         experiment = self.stack.experiment
-        own = f"{selected.name.project}:"
-        unquoted = settings_reader.unquoted(selected.config_file)
-        return RunRequest(
+        return replace(
+            _parameters(selected),
             runs_on=self.stack.backend,
             recorded=tuple(sorted(str(process["uid"]) for process in processes if process.get("uid"))),
             restart=tuple(self._only) or None,
             experiment=experiment.name if experiment else "",
             manifests=manifests,
-            parameters=tuple(key.removeprefix(own) for key in selected.overrides if key.startswith(own)),
-            unquoted={key.removeprefix(own): text for key, text in unquoted.items() if key.startswith(own)},
             images=origin.images if (origin := kept_code.origin(selected.workspace.folder)) else {},
         )
 

@@ -149,9 +149,12 @@ def test_unknown_and_misplaced_settings_are_reported_with_file_and_line(tmp_path
         # Before the first run of a stack, the command reads the file with PyYAML, to which these are text.
         ("1e3", "1e3"),
         ("0o17", "0o17"),
+        ("0b11", "3"),
+        ("TRUE", "true"),
+        ("2026-01-01", "2026-01-01 00:00:00 +0000 UTC"),
     ],
 )
-def test_an_unquoted_text_that_yaml_or_the_engine_reads_as_a_number_is_a_problem(
+def test_an_unquoted_text_that_yaml_or_the_engine_reads_as_something_else_is_a_problem(
     tmp_path: Path, written: str, read: str
 ) -> None:
     number = {"1e3": "1000", "0o17": "15"}.get(read, read)

@@ -114,12 +114,16 @@ def test_a_text_parameter_that_yaml_changes_is_refused_at_its_line(sandbox: Sand
     settings = sandbox.folder / "Pulumi.rl.yaml"
     for written in ("1.10", "1e3", "2026-11-29"):
         settings.write_text(f"config:\n  sandbox:tag: {written}\n")
-        refused = sandbox.symphony("plan", "rl", code=2).err
-        assert f"YAML reads {written} as" in refused
-        assert "Pulumi.rl.yaml:2" in refused
+        for words in (("plan", "rl"), ("plan", "rl", "--yaml", "-c", "symphony:backend=kubernetes")):
+            refused = sandbox.symphony(*words, code=2).err
+            assert f"YAML reads {written} as" in refused
+            assert "Pulumi.rl.yaml:2" in refused
     for written, text in (('"1.10"', "1.10"), ("yes", "yes"), ("v1", "v1")):
         settings.write_text(f"config:\n  sandbox:tag: {written}\n")
         assert f"tag {text}" in sandbox.symphony("plan", "rl").out
+    settings.write_text("config:\n  symphony:namespace: yes\n  symphony:grace: 5\n")
+    rows = {row["name"]: row["value"] for row in sandbox.symphony("config", "rl", "--json").json}
+    assert (rows["symphony:namespace"], rows["symphony:grace"]) == ("yes", 5), "as the engine reads them"
 
 
 def test_parameters_from_the_command_line_reach_runs_and_results(sandbox: Sandbox) -> None:

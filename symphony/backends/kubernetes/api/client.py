@@ -266,8 +266,9 @@ class Client:
                 f"the proxy {proxy.host}:{proxy.port} of the API server does not answer: {why}",
                 remedy="Correct HTTPS_PROXY or proxy-url of the cluster, or name the server in NO_PROXY",
             )
+        by = f" through the proxy {proxy.host}:{proxy.port}" if proxy is not None else ""
         return Unreachable(
-            f"the API server {self.access.server} does not answer: {why}",
+            f"the API server {self.access.server} does not answer{by}: {why}",
             remedy="Check that the cluster runs and that kubectl reaches it",
         )
 

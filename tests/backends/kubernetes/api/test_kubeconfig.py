@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 import stat
 import subprocess
@@ -236,6 +237,12 @@ class TestProxy:
         behind = access(None, **{"proxy-url": "http://127.0.0.1:1"})
         with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1:1 of the API server"):
             client_module.Client(behind).get("/version")
+        monkeypatch.setattr(client_module, "CONNECT_DEADLINE", 0.1)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            port = silent.getsockname()[1]
+            behind = access(None, **{"proxy-url": f"http://127.0.0.1:{port}"})
+            with pytest.raises(Unreachable, match=rf"through the proxy 127\.0\.0\.1:{port}"):
+                client_module.Client(behind).get("/version")
 
     def test_the_proxy_password_is_sent_but_not_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(client_module, "PATIENCE", 0)
