@@ -154,7 +154,7 @@ def acquire(path: Path, *, seconds: float, what: str) -> int:
     own_folder(path.parent)
     deadline = time.monotonic() + seconds
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o600)
+        descriptor = _open_lock(path)
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The last owner may have removed the file; a lock on a removed file excludes no process.
@@ -167,6 +167,19 @@ def acquire(path: Path, *, seconds: float, what: str) -> int:
                 remedy="Try again when that run has ended",
             )
         time.sleep(0.01)
+
+
+def _open_lock(path: Path) -> int:
+    """Open or create a lock file, in place of a folder or a link, and also without permissions."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o600)
+    except PermissionError:
+        path.chmod(0o600)
+    except OSError:
+        if not path.is_symlink() and not path.is_dir():
+            raise
+        remove(path)
+    return os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o600)
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,14 @@ def test_a_failed_write_names_its_file(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("damage", [Path.mkdir, lambda lock: lock.symlink_to("nowhere"), Path.touch])
+def test_a_damaged_lock_file_is_made_again(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    """A process of an experiment can put them there; they blocked every command."""
+    lock = tmp_path / "ports.lock"
+    damage(lock)
+    if lock.is_file():
+        lock.chmod(0)
+    with files.locked(lock, seconds=1, what="the lock"):
+        assert lock.is_file()

@@ -28,6 +28,7 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._counts: Counter[bytes] = Counter()
+        self._disconnected: dict[int, tuple[Any, Any]] = {}  # descriptor -> the last name
         self.nbytes = 0
 
     def count(self, topic: bytes | None) -> int:
@@ -43,8 +44,8 @@ class Subscriptions:
         if change[:1] == b"\x01":
             self._counts[prefix] += 1
             self.nbytes += len(prefix) + _OVERHEAD
-            if self.nbytes > MAX_SUBSCRIPTION_BYTES or len(prefix) > MAX_TOPIC_BYTES:
-                _disconnect_sender(frame)
+            too_much = self.nbytes > MAX_SUBSCRIPTION_BYTES or len(prefix) > MAX_TOPIC_BYTES
+            if too_much and self._disconnect_sender(frame):
                 raise MalformedMessageError(
                     f"a subscriber was disconnected: its topic has more than {MAX_TOPIC_BYTES} bytes,"
                     f" or the topics of all subscribers together have more than {MAX_SUBSCRIPTION_BYTES}"
@@ -63,15 +64,20 @@ class Subscriptions:
         else:
             del self._counts[prefix]  # else topics that come and go would add up
 
-
-def _disconnect_sender(frame: zmq.Frame) -> None:
-    """Disconnect the sender of a frame, unless it is gone or in this process."""
-    with contextlib.suppress(zmq.ZMQError, OSError, ValueError):
-        descriptor, address = int(frame.get(zmq.SRCFD)), frame.get("Peer-Address")
-        name = connection_name(descriptor)
-        # Else the descriptor is another connection's by now.
-        if isinstance(name[1], str | bytes) or name[1][0] == address:
-            disconnect(descriptor, name)
+    def _disconnect_sender(self, frame: zmq.Frame) -> bool:
+        """Disconnect the sender of a frame, unless it is in this process; return False if it was before."""
+        try:
+            descriptor, address = int(frame.get(zmq.SRCFD)), frame.get("Peer-Address")
+        except (zmq.ZMQError, ValueError):
+            return True
+        with contextlib.suppress(OSError):
+            name = connection_name(descriptor)
+            # Else the descriptor is another connection's by now.
+            is_of_sender = isinstance(name[1], str | bytes) or name[1][0] == address
+            if is_of_sender and self._disconnected.get(descriptor) != name:
+                self._disconnected[descriptor] = name
+                return disconnect(descriptor, name)
+        return False
 
 
 class _Connection:

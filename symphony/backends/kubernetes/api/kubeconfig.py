@@ -223,6 +223,8 @@ def _resolve_paths(content: dict[str, Any], folder: Path) -> dict[str, Any]:
             fields = cast("dict[str, Any]", mapping(entry, kind))
             paths = {name: str(folder / str(fields[name])) for name in _FILE_FIELDS if fields.get(name)}
             fields.update(paths)
+            if "/" in (command := text(fields, "exec", "command")):
+                fields["exec"] = {**fields["exec"], "command": str(folder / command)}
     return content
 
 

@@ -105,6 +105,14 @@ def test_the_error_quotes_a_failed_exec_plugin(tmp_path: Path, text: str, words:
         access(plugin(tmp_path, text))
 
 
+def test_an_exec_plugin_beside_the_kubeconfig_runs_from_every_folder(tmp_path: Path) -> None:
+    user = plugin(tmp_path, "echo no session >&2; exit 1")
+    user["exec"]["command"] = "./plugin"
+    (tmp_path / "config").write_text(json.dumps(content(user)))
+    with pytest.raises(SymphonyError, match="returned no credentials: no session"):
+        kubeconfig.access(str(tmp_path / "config"))
+
+
 def test_the_error_names_a_missing_exec_plugin_with_its_install_hint() -> None:
     with pytest.raises(SymphonyError, match="needs gke-auth-nowhere, which is not on PATH") as error:
         access({"exec": {"command": "gke-auth-nowhere", "installHint": "Get it from the cloud"}})
