@@ -21,9 +21,9 @@ from symphony.classic.config import SymphonyConfig
 from symphony.classic.spellings import ClassicExperimentOptions, Experiment, require_name
 from symphony.cli import plan_table, screen
 from symphony.cli.progress import Board
-from symphony.components import run
-from symphony.components.errors import usage_error
+from symphony.components import program_run
 from symphony.components.experiment import Experiment as AnyExperiment
+from symphony.components.usage_errors import usage_error
 from symphony.engine import workspace
 from symphony.engine.run.run import workspace_for
 from symphony.engine.state import store
@@ -326,12 +326,12 @@ class Cluster:
                 f"launch() got a {type(exp).__name__}, not an experiment",
                 "Launch what new_experiment() returns",
             )
-        if run.in_program():
+        if program_run.in_program():
             if dry_run:
                 raise usage_error(
                     "a Pulumi program cannot launch with dry_run=True", "Run `symphony plan` instead"
                 )
-            return run.launch(exp, self.settings)
+            return program_run.launch(exp, self.settings)
         return _launch(exp, self.settings, force=force, dry_run=dry_run)
 
     def launch_batch(
@@ -369,7 +369,7 @@ class Cluster:
             cluster.delete("rl")
         """
         _require_text("an experiment", name)
-        if run.in_program():
+        if program_run.in_program():
             raise usage_error(
                 "a Pulumi program cannot call delete()", f"Run `symphony delete {name}` instead"
             )
@@ -854,7 +854,7 @@ def _launch(
 
     def program(request: RunRequest) -> None:
         run_request.use(request)
-        run.launch(exp, settings)
+        program_run.launch(exp, settings)
 
     if dry_run:
         planned = plan_of(selected, program=program, manifests=True)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from symphony.components.errors import usage_error
+from symphony.components.usage_errors import usage_error
 from symphony.errors import UserError
 from symphony.placement import planner, tf_json
 from symphony.placement.machines import MIB

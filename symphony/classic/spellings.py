@@ -9,7 +9,7 @@ import pulumi
 
 from symphony.components import experiment, process, process_group
 from symphony.components.builder import MemberBuilder, MemberSpec
-from symphony.components.errors import usage_error
+from symphony.components.usage_errors import usage_error
 from symphony.plan.names import as_name
 from symphony.spec.experiment import ExperimentOptions, GroupOptions, ProcessGroupSpec
 from symphony.spec.pod import Effect, Operator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import pulumi
 
-from symphony.components import run
-from symphony.components.errors import as_usage_error, usage_error
+from symphony.components import program_run
+from symphony.components.usage_errors import as_usage_error, usage_error
 from symphony.plan.names import listed, nearest, quoted
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import caller, part_key
@@ -204,7 +204,7 @@ class Builder(Generic[AnySpec]):
 
     def _refuse_launched(self) -> None:
         """Refuse a change after the launch, which would be lost; a plain script may launch again."""
-        if self._plan is not None and run.in_program():
+        if self._plan is not None and program_run.in_program():
             what = f"{type(self).__name__} {quoted(self._spec.name)} is changed after its launch"
             raise usage_error(what, "Make every change inside its with block, or before launch()")
 

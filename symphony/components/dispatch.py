@@ -12,7 +12,7 @@ import pulumi
 
 from symphony import run_request
 from symphony.backends import settings_reader
-from symphony.components.run import in_program, report_facts, require_root, run_error, settings
+from symphony.components.program_run import in_program, report_facts, require_root, run_error, settings
 from symphony.errors import SymphonyError, UserError, suggestion
 from symphony.plan.names import listed, near, nearest, quoted
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 import pulumi
 
 from symphony.backends.expand import ComponentInputs, Components
-from symphony.components import run
+from symphony.components import program_run
 from symphony.components.builder import Builder, declare
-from symphony.components.errors import as_usage_error
 from symphony.components.process import Process
 from symphony.components.process_group import Members, ProcessGroup, adopt, expect, find
+from symphony.components.usage_errors import as_usage_error
 from symphony.plan.names import DECLARED, quoted
 from symphony.spec import serialize
 from symphony.spec.experiment import ExperimentOptions, ExperimentSpec, GroupOptions
@@ -68,8 +68,8 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         self._processes: list[Process] = []
         self._groups: list[ProcessGroup] = []
         self._plan = None
-        self._spec = declare(ExperimentSpec, run.program_name() if name is None else name, options)
-        run.record_declaration(self)
+        self._spec = declare(ExperimentSpec, program_run.program_name() if name is None else name, options)
+        program_run.record_declaration(self)
 
     @property
     def spec(self) -> ExperimentSpec:
@@ -212,7 +212,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
             pulumi.RunError: The experiment cannot run; the error lists every reason.
             SystemExit: No Pulumi program is running.
         """
-        run.launch(self)
+        program_run.launch(self)
 
     def register(
         self,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import pulumi
 
-from symphony.components.errors import as_usage_error
-from symphony.components.run import report_facts, require_root, run_error
+from symphony.components.program_run import report_facts, require_root, run_error
+from symphony.components.usage_errors import as_usage_error
 from symphony.errors import UserError
 from symphony.placement import machines, tf_json
 from symphony.placement.machines import GIB, Machine

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from symphony.components.errors import as_usage_error
+from symphony.components.usage_errors import as_usage_error
 from symphony.spec.location import caller
 from symphony.spec.setting import texts
 from symphony.spec.shared import ImageSpec, Text, Texts, Variables
@@ -147,6 +147,6 @@ class Image:
 
         Reading this builds the image on every backend. Raises pulumi.RunError if it cannot be built.
         """
-        from symphony.components import run
+        from symphony.components import program_run
 
-        return run.image(self._spec)
+        return program_run.image(self._spec)

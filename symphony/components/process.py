@@ -15,7 +15,7 @@ from symphony.components.builder import (
     declare,
     without_empty_parts,
 )
-from symphony.components.errors import as_usage_error
+from symphony.components.usage_errors import as_usage_error
 from symphony.plan.names import DECLARED
 from symphony.spec.order import dependency
 from symphony.spec.process import (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack, overload
 import pulumi
 
 from symphony.components.builder import MemberBuilder, Override, declare
-from symphony.components.errors import usage_error
 from symphony.components.process import Process
+from symphony.components.usage_errors import usage_error
 from symphony.plan.names import DECLARED, nearest, quoted
 from symphony.spec.experiment import GroupOptions, ProcessGroupSpec
 from symphony.spec.process import ProcessOptions, Rendezvous

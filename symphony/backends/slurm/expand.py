@@ -16,7 +16,7 @@ from symphony.backends.launching import manifests as manifests
 from symphony.backends.slurm import job_size
 from symphony.backends.slurm.limits import limits as limits
 from symphony.backends.slurm.settings import folder_for, settings_of
-from symphony.backends.supervision import declaration
+from symphony.backends.supervision_declaration import declaration
 from symphony.plan.plan import Plan
 from symphony.plan.services import fixed_ports
 from symphony.spec.experiment import ExperimentSpec

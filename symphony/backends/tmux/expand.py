@@ -14,7 +14,7 @@ from symphony.backends import launching, local_commands
 from symphony.backends.expand import ComponentInputs, Components, Context
 from symphony.backends.launching import image_registry as image_registry
 from symphony.backends.launching import manifests as manifests
-from symphony.backends.supervision import declaration, is_declared
+from symphony.backends.supervision_declaration import declaration, is_declared
 from symphony.backends.tmux.backend import BACKEND
 from symphony.backends.tmux.settings import settings_of
 from symphony.errors import SymphonyError
