@@ -125,7 +125,7 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
         text = config.get(name)
         is_of_file = name in unquoted and name not in requested and text is not None
         if types[name] is str and is_of_file and text != unquoted[name]:
-            what = f"the parameter {name}: YAML reads {unquoted[name]} as {text}"
+            what = f"the parameter {name}: YAML reads {unquoted[name]} as {text or 'nothing'}"
             raise UserError(what, where=where(name), remedy=f'Quote it: "{unquoted[name]}"')
         try:
             value: Any = default if text is None else msgspec.convert(text, types[name], strict=False)
