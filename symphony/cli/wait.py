@@ -51,7 +51,8 @@ def command(
     codes: list[int] = []
     for word in names:
         left = None if limit is None else max(0.0, limit - (time.monotonic() - began))
-        codes.append(wait_for(arguments.experiment(word), goal, left, timeout or "")[1])
+        text = "" if limit is None else f"{limit:g} s"
+        codes.append(wait_for(arguments.experiment(word), goal, left, text)[1])
     raise typer.Exit(max(codes))
 
 
@@ -85,7 +86,7 @@ def wait_for(
             hint = f"symphony results {swept.name}"
         elif code != TIMED_OUT:
             hint = f"symphony sweep {swept.name} continues it"
-    after = f" after {timeout_text}" if code == TIMED_OUT else ""
+    after = f", after a wait of {timeout_text}" if code == TIMED_OUT else ""
     text = f"{stack.display_name}: {state}{after}{f'   {hint}' if hint else ''}"
     print(screen.clean(text), file=to or sys.stdout)
     return statuses, code

@@ -21,50 +21,63 @@ class Rules:
         self._ranges = _items(client, namespace, "limitranges")
 
     def refusing(self, declared: Values) -> list[str]:
-        """Return the rules that refuse a process now; if none does, all that may have refused it.
+        """Return the rules that refuse a process now; empty if none does any more.
 
         Args:
             declared: The declared settings of the process.
         """
-        rules = [rule for quota in self._quotas for rule in _quota(quota, declared)]
-        rules += [rule for limit_range in self._ranges for rule in _limit_range(limit_range, declared)]
-        refusing = [rule for rule, refuses in rules if refuses]
-        return refusing or [rule for rule, _ in rules]
+        quotas = [rule for quota in self._quotas for rule in _quota(quota, declared, bool(self._ranges))]
+        return [
+            *quotas,
+            *(rule for limit_range in self._ranges for rule in _limit_range(limit_range, declared)),
+        ]
 
 
-def _quota(quota: Values, declared: Values) -> Iterator[tuple[str, bool]]:
-    """Yield each resource of a quota, and whether it lacks room for the process."""
+def _quota(quota: Values, declared: Values, has_defaults: bool) -> Iterator[str]:
+    """Yield each resource of a quota of which the process needs more than is left.
+
+    Args:
+        quota: The quota.
+        declared: The declared settings of the process.
+        has_defaults: Whether a limit range gives amounts to processes that declare none.
+    """
     name = text(quota, "metadata", "name")
     for kind, hard in mapping(quota, "status", "hard").items():
         used = mapping(quota, "status", "used").get(kind)
-        room, taken = amount(hard), amount(used)
-        if room is not None and taken is not None:
-            needed = _needed(kind, declared)
-            lacks = taken + needed > room if needed else taken >= room
-            more = f", and the process needs {needed:f}" if lacks and taken < room else ""
-            yield f"quota {name}: {kind} {used} of {hard} used{more}", lacks
+        room, taken, needed = amount(hard), amount(used), _needed(kind, declared)
+        if room is None or taken is None:
+            continue
+        lacks = taken >= room if needed is None else taken + needed > room
+        if needed is None and not has_defaults:
+            yield f"quota {name} limits {kind}, which the process does not declare"
+        elif lacks:
+            more = f", and the process needs {needed:f}" if needed is not None and taken < room else ""
+            yield f"quota {name}: {kind} {used} of {hard} used{more}"
 
 
-def _needed(kind: str, declared: Values) -> Decimal:
-    """Return what the process needs of a resource of a quota; 0 if it declares nothing."""
-    request, limit = _amounts(declared, kind.removeprefix("requests.").removeprefix("limits."))
-    return (limit if kind.startswith("limits.") else request) or Decimal(0)
+def _needed(kind: str, declared: Values) -> Decimal | None:
+    """Return what the process needs of a resource of a quota; None if it must declare that and does not."""
+    resource = kind.removeprefix("requests.").removeprefix("limits.")
+    request, limit = _amounts(declared, resource)
+    needed = limit if kind.startswith("limits.") else request
+    if resource in ("cpu", "memory"):
+        return needed
+    # Others count objects: pods, count/jobs.batch.
+    return needed or Decimal(0) if resource != kind else Decimal(1)
 
 
-def _limit_range(limit_range: Values, declared: Values) -> Iterator[tuple[str, bool]]:
-    """Yield each limit on containers or pods, and whether the process breaks it."""
+def _limit_range(limit_range: Values, declared: Values) -> Iterator[str]:
+    """Yield the bounds on containers or pods that the process breaks."""
     name = text(limit_range, "metadata", "name")
     for limit in listing(limit_range, "spec", "limits"):
-        kind = text(limit, "type")
-        bounds = [
-            (f"{words} {bound} {resource}", _breaks(field, amount(bound), *_amounts(declared, resource)))
+        broken = [
+            f"{words} {bound} {resource}"
             for field, words in _BOUNDS.items()
             for resource, bound in mapping(limit, field).items()
+            if _breaks(field, amount(bound), *_amounts(declared, resource))
         ]
-        broken = [words for words, breaks in bounds if breaks]
-        if bounds and kind in ("Container", "Pod"):
-            listed = ", ".join(broken or [words for words, _ in bounds])
-            yield f"limit range {name}: {listed} per {kind}", bool(broken)
+        if broken and (kind := text(limit, "type")) in ("Container", "Pod"):
+            yield f"limit range {name}: {', '.join(broken)} per {kind}"
 
 
 def _breaks(field: str, bound: Decimal | None, request: Decimal | None, limit: Decimal | None) -> bool:

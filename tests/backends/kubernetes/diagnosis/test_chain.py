@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import observe, pod_status, reasons, supervisor, why
+from symphony.backends.kubernetes import admission, observe, pod_status, reasons, supervisor, why
 from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.observe import Link, Recorded
 from tests.backends.kubernetes.scripted_api import Answer, Asked, client_to, serving
@@ -104,16 +104,8 @@ RANGE = {
                 "limit range small: at most 1 cpu per Container",
             ],
         ),
-        # None refuses it now.
-        (
-            "2",
-            {},
-            [
-                "quota few: pods 1 of 2 used",
-                "quota few: requests.cpu 3 of 4 used",
-                "limit range small: at most 1 cpu, at most 1Gi memory per Container",
-            ],
-        ),
+        # None refuses it any more.
+        ("2", {}, []),
     ],
 )
 def test_status_of_a_pod_never_created_names_the_rules_that_refuse_it(
@@ -132,7 +124,18 @@ def test_status_of_a_pod_never_created_names_the_rules_that_refuse_it(
         connection = {"kubeconfig": api.kubeconfig()}
         (statuses,) = observe.statuses([replace(recorded, connection=connection)])
         assert not isinstance(statuses, Exception)
-        assert statuses[0].why == f"not created: {'; '.join(rules)}"
+        assert statuses[0].why == f"not created: {'; '.join(rules) or reasons.UNKNOWN}"
+
+
+def test_a_process_without_amounts_is_refused_by_a_quota_on_them() -> None:
+    def answer(asked: Asked) -> Answer:
+        return 200, {"items": [QUOTA] if "resourcequotas" in asked.path else []}
+
+    with serving(answer) as api:
+        rules = admission.Rules(api.client(), "rl")
+        wanted = "quota few limits requests.cpu, which the process does not declare"
+        assert wanted in rules.refusing({})
+        assert wanted not in rules.refusing({"resource_limit": {"cpu": "1"}})
 
 
 def test_a_pod_that_no_state_records_is_shown_as_it_runs() -> None:
