@@ -96,6 +96,8 @@ def check(outcome: Outcome, owners: Mapping[str, str] = MappingProxyType({})) ->
 
 def error_of(outcome: Outcome, owners: Mapping[str, str] = MappingProxyType({})) -> SymphonyError:
     """Return the error of a run that failed or was interrupted."""
+    if outcome.result == "interrupted" and outcome.is_terminated:
+        return terminated(outcome, outcome.verb)
     if outcome.result == "interrupted":
         verb = {"preview": "plan", "destroy": "delete"}.get(outcome.verb, outcome.verb)
         again = f"Run `symphony {verb} {outcome.stack}` to finish"
@@ -114,6 +116,12 @@ def error_of(outcome: Outcome, owners: Mapping[str, str] = MappingProxyType({}))
     if errors:
         return _exit_error(errors[-1].message, outcome)
     return from_text(outcome.stderr, stack=outcome.stack, project=outcome.project)
+
+
+def terminated(outcome: Outcome, verb: str) -> Interrupted:
+    """Return the error of a run that another program ended by SIGTERM."""
+    what = f"{verb} of {outcome.stack} was ended by another command, such as `symphony delete`"
+    return Interrupted(what, remedy="`symphony ls` shows what is up")
 
 
 def _is_program_gone(texts: list[str]) -> bool:

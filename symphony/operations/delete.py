@@ -26,8 +26,8 @@ from symphony.plan.problems import count
 
 # Seconds between two looks at the processes.
 _PERIOD = 0.5
-# Seconds for an interrupted engine to complete its operations, and until SIGTERM follows SIGINT.
-_PATIENCE, _SIGINT_TIMEOUT = 60.0, 3.0
+# Seconds for an interrupted engine to complete its operations.
+_PATIENCE = 60.0
 # Seconds after SIGTERM from which a process is reported as still running.
 _SLOW = 2.0
 
@@ -181,7 +181,7 @@ def _settle(stack: stacks.Stack, statuses: Sequence[ProcessStatus], *, forget: b
 
 
 def _interrupt_runs(name: file_store.StackName) -> bool:
-    """Interrupt local runs of `up` and `restart` of a stack, as Ctrl-C would; return whether any ran."""
+    """Interrupt local runs of `up` and `restart` of a stack, by SIGTERM; return whether any ran."""
     interrupted = False
     for lock in locks.read(name.project, name.stack):
         command = locks.command_of(lock)
@@ -190,14 +190,10 @@ def _interrupt_runs(name: file_store.StackName) -> bool:
             if command is None or "destroy" in psutil.Process(lock.pid).cmdline():
                 continue
             interrupted = True
-            # A command started with `&` ignores SIGINT.
-            for number, seconds in ((signal.SIGINT, _SIGINT_TIMEOUT), (signal.SIGTERM, _PATIENCE)):
-                os.kill(command, number)
-                deadline = time.monotonic() + seconds
-                while lock.file.exists() and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                if not lock.file.exists():
-                    break
+            os.kill(command, signal.SIGTERM)
+            deadline = time.monotonic() + _PATIENCE
+            while lock.file.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
     return interrupted
 
 

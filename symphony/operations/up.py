@@ -378,6 +378,8 @@ def _check(
 
     owners: The process or group of every resource that the run changed, by its urn.
     """
+    if outcome.result == "interrupted" and outcome.is_terminated:
+        raise errors.terminated(outcome, verb)
     if outcome.result == "interrupted" and planned is None and verb == "restart":
         remedy = f"Run `symphony restart {outcome.stack}` again"
         raise errors.Interrupted(f"restart of {outcome.stack} was interrupted", remedy=remedy)

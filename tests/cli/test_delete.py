@@ -176,7 +176,7 @@ def test_delete_interrupts_a_running_restart(sandbox: Sandbox) -> None:
     assert sandbox.symphony("delete", "rl", "-y").out.startswith("  a  stopped")
     out, err = restart.communicate(timeout=60)
     assert "urn:" not in f"{out}{err}"
-    assert "restart of rl was interrupted" in f"{err}"
+    assert "restart of rl was ended by another command" in f"{err}"
     assert restart.returncode != 0
     assert sandbox.trees() == {}
 

@@ -104,7 +104,10 @@ Result = Literal["succeeded", "failed", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a run; errors.check() raises its error unless it succeeded."""
+    """The end of a run; errors.check() raises its error unless it succeeded.
+
+    is_terminated: whether it was interrupted by SIGTERM, which `symphony delete` sends, and not by Ctrl-C.
+    """
 
     verb: Verb
     stack: str
@@ -116,6 +119,7 @@ class Outcome:
     diagnostics: tuple[Diagnostic, ...]
     stderr: str
     seconds: float
+    is_terminated: bool = False
 
 
 _REPORT = REPORT.encode()

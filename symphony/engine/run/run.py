@@ -90,6 +90,7 @@ class Run:
         self._stderr = bytearray()
         self._outcome: Outcome | None = None
         self._stopped_at: float | None = None
+        self._is_terminated = False
         self._stop_level = 0
         self._previous: dict[int, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -115,6 +116,10 @@ class Run:
             self._stopped_at = time.monotonic()
         else:
             self._stopped_at = time.monotonic() - KILL_AFTER
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._is_terminated = self._is_terminated or number == signal.SIGTERM
+        self.stop()
 
     def __enter__(self) -> Self:
         binary.require()
@@ -337,6 +342,7 @@ class Run:
             diagnostics=tuple(self._diagnostics),
             stderr=self._stderr.decode(errors="replace"),
             seconds=time.monotonic() - self._began,
+            is_terminated=self._is_terminated,
         )
 
     def _end(self) -> None:
@@ -362,7 +368,7 @@ class Run:
             return
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._previous[number] = signal.signal(number, lambda _number, _frame: self.stop())
+                self._previous[number] = signal.signal(number, self._on_signal)
             elif number == signal.SIGINT:
                 # A shell's `&` has it ignored. The engine ends its plugins with it, and waits 5 s for one
                 # that inherited that; what is handled here is not inherited.
