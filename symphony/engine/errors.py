@@ -21,10 +21,13 @@ _IMAGE = "pulumi-python:dynamic/symphony_docker:Image"
 _REMEDIES = (
     ("violates PodSecurity", "Set the config symphony:podSecurity restricted, or use another namespace"),
     ("exceeded quota", "Delete other experiments there, or ask for a higher quota"),
+    ("timed out waiting for the condition", "Check that the cluster answers, and run the command again"),
     ("is forbidden: User ", "Ask the cluster's administrator for the Role that `symphony rbac` prints"),
 )
 # Pulumi's Kubernetes plugin repeats it for each resource, and advises to delete them from the state.
 UNREACHABLE_CLUSTER = re.compile("cluster is unreachable|unreachable cluster")
+# The plugin's warning about a deletion that it could not follow, which names no finalizer.
+NO_FINALIZERS = "finalizers might be preventing deletion ()"
 # The plugin's error for a request without an answer.
 _NO_CONNECTION = re.compile(
     r'^\w+ "https?://[^"]+": .*(?:TLS handshake timeout|connection lost|i/o timeout|no route to host'

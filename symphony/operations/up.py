@@ -444,7 +444,7 @@ def _progress_or_remark(event: object, cancelled: Collection[str] = ()) -> Progr
         case Note(text=text):
             return Remark(text)
         case Diagnostic(severity="warning", message=message, urn=urn, ephemeral=False):
-            if errors.UNREACHABLE_CLUSTER.search(message):
+            if errors.UNREACHABLE_CLUSTER.search(message) or errors.NO_FINALIZERS in message:
                 return None
             of_resource = urn and "pulumi:pulumi:Stack::" not in urn
             name = f"{_resource_name(urn)}: " if of_resource else ""

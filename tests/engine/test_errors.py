@@ -111,6 +111,7 @@ WORDS = (
         ('pods "a" is forbidden: violates PodSecurity "restricted:latest": x', "podSecurity restricted"),
         ('pods "a" is forbidden: exceeded quota: few, requested: pods=1', "a higher quota"),
         ('pods is forbidden: User "o" cannot create resource "pods"', "symphony rbac"),
+        ("timed out waiting for the condition", "cluster answers"),
     ],
 )
 def test_a_refusal_of_the_api_server_is_quoted_with_a_remedy(words: str, text: str, remedy: str) -> None:
