@@ -7,6 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from symphony.errors import SymphonyError, UserError
+from symphony_docker import secrets
 
 INSTALL = "see docs.docker.com/engine/install"
 _NO_ENGINE = f"Start Docker, or install it: {INSTALL}. Images are built on this machine"
@@ -131,7 +132,12 @@ def build_error(text: str, step: str, output: Sequence[str], dockerfile: str, ho
             remedy="Run `docker buildx create --use`: it creates a builder that supports several platforms",
         )
     if missing := re.search(r'"/?([^"]+)"(?: not found)?: not found', plain):
-        why = f"{missing[1]} is not in the context, or .dockerignore excludes it"
+        name = missing[1]
+        if secrets.never_sent(name, is_folder=False) or secrets.never_sent(name, is_folder=True):
+            what = f"{step} failed: {name} is not sent, as it may hold credentials"
+            remedy = f'Give it with secrets= for one RUN, or set allow=["{name}"] to put it into the image'
+            return BuildError(what, where=dockerfile, remedy=remedy)
+        why = f"{name} is not in the context, or .dockerignore excludes it"
         return BuildError(f"{step} failed: {why}", where=dockerfile)
     # As in `unable to find user me: no matching entries in passwd file`, whose last part names no user.
     cause = match[0] if (match := re.search("unable to find (user|group) .*", plain)) else _cause(plain)

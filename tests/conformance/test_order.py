@@ -63,7 +63,7 @@ def test_dependents_start_when_their_dependencies_are_met_and_are_blocked_by_a_f
         "prepare": "completed",
         "train": "completed",
     }
-    assert "1s" in backend.sandbox.symphony("wait", stack, "--timeout", "1s", code=124).out
+    assert "after a wait of 1 s" in backend.sandbox.symphony("wait", stack, "--timeout", "1s", code=124).out
     before = backend.snapshot(stack)
     backend.sandbox.symphony("restart", stack, "train", "evaluate", "-y")
     backend.becomes(stack, "evaluate", "running")

@@ -49,6 +49,12 @@ from symphony_docker.engine import Engine
             "images clean",
         ),
         (
+            'failed to compute cache key: "/.netrc": not found',
+            "COPY .netrc /",
+            "COPY .netrc / failed: .netrc is not sent",
+            'allow=[".netrc"]',
+        ),
+        (
             'failed to compute cache key: "/../x": not found',
             "COPY ../x /",
             "COPY ../x / failed",
