@@ -140,17 +140,26 @@ class _Seen:
         # The time of the last line, which may not be the newest if a clock was set back.
         self.last = ""
         self._first = ""
+        self._is_first_of_request = False
         self._lines: set[tuple[str, str]] = set()
+
+    def begin_request(self) -> None:
+        """Expect a line that may have been printed before, or the last piece of a long one.
+
+        A node keeps a line of more than 16 KiB in pieces with times of their own, and begins with any.
+        """
+        self._is_first_of_request = True
 
     def add(self, stamp: str, text: str) -> bool:
         """Record a line and return whether it is new, and not older than the requested time."""
         self._first = self._first or stamp
         if _second(stamp) == _second(self._first) and stamp < self._first:
             return False
+        is_first, self._is_first_of_request = self._is_first_of_request, False
+        if (stamp, text) in self._lines or (is_first and stamp < self.last):
+            return False
         if _second(stamp) != _second(self.last):
             self._lines.clear()
-        if (stamp, text) in self._lines:
-            return False
         self._lines.add((stamp, text))
         self.last = stamp
         return True
@@ -269,6 +278,7 @@ class _Reader:
         lines: list[LogLine] = []
         if self._uid in self._unread:
             return lines
+        self._seen.begin_request()
         try:
             with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
                 for raw in stream:
@@ -299,6 +309,7 @@ class _Reader:
         """Yield new lines; return whether a start has ended and its exit code is not known yet."""
         query = {"follow": "true", **_since(pod_status.epoch(self._seen.last) or self._from)}
         grew = False
+        self._seen.begin_request()
         try:
             with self._client.stream(_log_of(pod), _SILENCE, **self._query(query)) as stream:
                 for raw in stream:

@@ -80,6 +80,7 @@ AWAY: Answer = (500, {"message": 'Get "https://node:10250/containerLogs/n/a/a": 
 NOT_READ = 'could not read the log: Get "https://node:10250/containerLogs/n/a/a": dial tcp: no route to host'
 NOT_STARTED: Answer = (400, {"message": 'container "a" in pod "a" is waiting to start'})
 THREE = stamped(1, 2, 3)
+LONG = b"2026-01-01T00:00:01.1Z xxxxx\n2026-01-01T00:00:02.5Z n 2\n"
 ENDS = "ended: exit 0"
 
 
@@ -110,12 +111,17 @@ class Restarted(Node):
             [stamped(5), chunked(stamped(5, 6, 2), end=False), stamped(2, 3), stamped(3)],
             ["n 5", "n 6", "n 2", "n 3", ENDS],
         ),
+        # The next request begins amid a line, with the time of its last piece.
+        (
+            [LONG, chunked(b"2026-01-01T00:00:02.2Z xxx\n" + LONG[-27:] + stamped(3), end=False), stamped(3)],
+            ["xxxxx", "n 2", "n 3", ENDS],
+        ),
         # The node is away for a while, or at first.
         ([stamped(1), AWAY, (429, AWAY[1]), stamped(1, 2), stamped(2)], ["n 1", "n 2", ENDS]),
         ([AWAY, stamped(2, 3), stamped(3)], [NOT_READ, "n 2", "n 3", ENDS]),
         ([NOT_STARTED, stamped(1)], ["n 1", ENDS]),
     ],
-    ids=["cut line", "cut piece", "clock", "away", "away at first", "not started"],
+    ids=["cut line", "cut piece", "clock", "long line", "away", "away at first", "not started"],
 )
 def test_following_prints_each_line_once_and_whole(answers: list[Any], expected: list[str]) -> None:
     sent = [
