@@ -42,7 +42,9 @@ def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
         raise TypeError(f"an array of dtype {dtype} has items of zero bytes and cannot be sent")
     text = dtype.str if dtype.names is None else repr(np.lib.format.dtype_to_descr(dtype))
     if len(text) > _MAX_DTYPE:
-        raise TypeError(f"the dtype of an array has {len(text)} characters; the maximum is {_MAX_DTYPE}")
+        raise TypeError(
+            f"an array whose dtype has {len(text)} characters cannot be sent; the maximum is {_MAX_DTYPE}"
+        )
     return _encode([text, shape, order])
 
 

@@ -275,7 +275,7 @@ class BackgroundThread:
                 self._drop(poller, raw)
 
     def at_exit(self, stage: int) -> None:
-        """Stop the thread and close its sockets."""
+        """Stop the thread in the last stage: in the earlier ones sockets close, and may still need it."""
         if stage == 3 and self._thread.is_alive():
             self._send(None)
             self._thread.join(0.5)

@@ -172,7 +172,7 @@ class Wire:
             )
         if error.errno in (zmq.ENOTSOCK, zmq.ETERM):
             return ClosedError(f"{self.socket.address}: the socket is closed")
-        return SocketError(error.errno, f"{self.socket.address}: {error.strerror}")
+        return SocketError(error.errno, f"{self.socket.address}: cannot send or receive: {error.strerror}")
 
     def close(self, linger: float | None = None) -> None:
         """Close; unsent messages get `linger` seconds. A call of another thread ends with ClosedError.

@@ -16,12 +16,12 @@ from caraml.transport.socket_monitor import background_thread, private_socket
 
 log = logging.getLogger("caraml")
 
-NULL_DOMAIN = b"caraml"  # the domain of sockets without keys
+NULL_DOMAIN = b"caraml"  # of sockets without keys, which are asked about only in such a context
 _ENDPOINT = "inproc://zeromq.zap.01"
 
 
 class Authenticator:
-    """Answers the ZAP requests of all contexts in this process; each socket with keys has a domain."""
+    """Answers the ZAP requests of contexts in which a socket with keys has bound; each has a domain."""
 
     def __init__(self) -> None:
         self._domains: dict[bytes, Keys] = {}

@@ -16,6 +16,7 @@ class Nodes:
     """The nodes of an allocation, and the node of each process; the nodes of a component are equally large.
 
     components: the nodes of each component of the job; two components never share a node.
+    hosts: the address of each node, for the supervisor.
     placed: the nodes of processes that an earlier call placed.
     """
 

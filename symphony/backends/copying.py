@@ -30,8 +30,9 @@ class _Header(tarfile.TarInfo):
         header = super().frombuf(buf, encoding, errors)
         if header.size < 0 or (header.type in _EXTENSIONS and header.size > _LONGEST_HEADER):
             raise SymphonyError(
-                f"the tar archive of the copy is refused: one of its headers has {header.size} bytes;"
-                f" symphony reads 0 to {_LONGEST_HEADER}"
+                f"the tar archive of the copy is damaged or forged: a header claims {header.size} bytes;"
+                f" symphony reads 0 to {_LONGEST_HEADER}",
+                remedy="Check the tar program of the process, and copy again",
             )
         return header
 

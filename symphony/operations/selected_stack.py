@@ -24,7 +24,7 @@ from symphony.plan.problems import PlanError, would_move
 _BACKEND = "symphony:backend"
 # The prefix of the settings of the plugin that creates clusters.
 _CLOUD = "gcp:"
-# The folder of run_program() unless the program names another one.
+# The folder of the programs, as in run_program() of components/dispatch.py and `symphony init`.
 _PROGRAMS = "stacks"
 
 
@@ -229,7 +229,7 @@ def recorded_stack(selected: SelectedStack) -> stacks.Stack:
     Raises:
         PlanError: Its settings have problems.
         UserError: It runs in another backend or cluster than its settings name. Most likely the settings
-            file, or a line of it, is missing.
+            file, or a line of it, is missing. Or another experiment has its tmux session.
     """
     if selected.settings.problems:
         raise PlanError(selected.name.stack, selected.settings.problems)

@@ -117,7 +117,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
         for pane in listing.panes
         if pane.owner == owner and not pane.dead
     }
-    grace = float(props.get("grace", 5))
+    grace = float(props["grace"])
     stop.take_down(
         {supervisor for supervisor in supervisors if supervisor.start}, stop.marker_filter(owner), grace
     )

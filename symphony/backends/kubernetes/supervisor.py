@@ -660,7 +660,8 @@ class _Api:
         except urllib.error.HTTPError as error:
             # The pod no longer exists, or another pod has its name.
             if error.code not in (404, 409):
-                raise OSError(f"{pod['metadata']['name']}: {error.read(2000).decode()}") from error
+                answer = error.read(2000).decode()
+                raise OSError(f"pod {pod['metadata']['name']} was not changed: {answer}") from error
             return pod
         self._every[pod["metadata"]["name"]] = patched
         return patched
@@ -698,7 +699,7 @@ class _Api:
         except urllib.error.HTTPError as error:
             # The Job no longer exists, or another Job has its name.
             if error.code not in (404, 409):
-                raise OSError(f"{name}: {error.read(2000).decode()}") from error
+                raise OSError(f"Job {name} was not changed: {error.read(2000).decode()}") from error
 
     def log_has(self, pod: Pod, status: Mapping[str, Any], pattern: str, pause: float) -> bool:
         """Return whether a container has printed a match since the last look; False if no look is due."""

@@ -84,6 +84,7 @@ def test_a_malformed_or_too_large_request_is_refused_and_others_are_served(messa
                 assert attacker.recv_multipart()[0] == FAILURE
         with caraml.ZmqClient(address=server.address, timeout=10, **keywords) as client:
             assert client.request(1) == 1
+        # An oversized request is not counted: its connection was cut.
         assert server.rejected == (not is_too_large)
 
 

@@ -119,9 +119,7 @@ OUTER: Answer = (200, {"status": {"addresses": [{"type": "ExternalIP", "address"
     [(OUTER, "127.0.0.2"), (INNER, "127.0.0.1"), (FORBIDDEN, "127.0.0.1"), (MISSING, "127.0.0.1")],
     ids=["outside", "inside", "hidden", "gone"],
 )
-def test_visit_of_a_node_port_uses_the_node_or_the_api_server_if_that_answers(
-    node: Answer, host: str
-) -> None:
+def test_visit_of_a_node_port_uses_the_address_of_its_node_if_that_answers(node: Answer, host: str) -> None:
     with socket.create_server((host, 0)) as served:
         port = served.getsockname()[1]
         assert route_to(exposed("NodePort", node_port=port), node).address == f"{host}:{port}"
