@@ -1,16 +1,21 @@
 """The code of a process: a digest of all its files, and the files behind each digest."""
 
+from __future__ import annotations
+
 import base64
 import json
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from symphony.content import digests
 from symphony.content.code_files import VARIABLE as VARIABLE
 from symphony.plan.names import and_more
-from symphony.spec.experiment import ExperimentSpec
+
+if TYPE_CHECKING:
+    # Commands that only read do without the declaration's modules.
+    from symphony.spec.experiment import ExperimentSpec
 
 # digest -> file -> digest
 CodeSets = Mapping[str, Mapping[str, str]]
