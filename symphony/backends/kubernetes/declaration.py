@@ -24,6 +24,7 @@ from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.location import Location
 from symphony.spec.pod import GitRepoMount, HostPathMount, Mount, NfsMount
 from symphony.spec.process import ProcessSpec
+from symphony.spec.setting import Checked, explicit_settings
 
 Problems = Iterator[Problem]
 _Part = ProcessSpec | ProcessGroupSpec
@@ -39,6 +40,8 @@ _IMAGE = re.compile(
     r"(:[A-Za-z0-9_][-A-Za-z0-9_.]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
 _USE_A_FILE = "pass it in a file with configs= or secrets=: a Kubernetes manifest cannot hold it"
+# Settings with checks of their own: the parts of a spec, and manifests.
+_CHECKED_APART = ("pod", "processes", "groups", "pod_yml", "container_yml")
 _RESERVED_KEYS = (labels.MANAGED_BY, *labels.EXISTS)
 # The only capability that the Pod Security level "restricted" allows.
 _HARMLESS = ("NET_BIND_SERVICE",)
@@ -195,13 +198,30 @@ def _files(setting: str, noun: str, kind: str, spec: ExperimentSpec, sizes: Mapp
 
 def _characters(part_name: str, owner: ExperimentSpec | _Part) -> Problems:
     """Yield the texts that contain a character that Pulumi's plugin would refuse or change."""
-    texts = [(f"env {name}", text) for name, text in owner.env.items()]
-    for setting in ("command", "args", "cmds", "preamble_cmds"):
-        texts += [(setting, text) for text in getattr(owner, setting, None) or ()]
-    for setting, text in texts:
-        if character := _refused_character(text):
-            what = f"{setting} of {part_name} contains the control character {character}: {quoted(text, 30)}"
-            yield Problem(what, _USE_A_FILE, (owner.at(setting),))
+    nested = () if isinstance(owner, ExperimentSpec) else explicit_settings(owner.pod)
+    for setting, value in (*explicit_settings(owner), *nested):
+        if setting.name in _CHECKED_APART:
+            continue
+        is_env = setting.name == "env"
+        texts = owner.env.items() if is_env else ((setting.name, text) for text in _strings(value))
+        for name, text in texts:
+            if character := _refused_character(text):
+                what = f"{'env ' if is_env else ''}{name} of {part_name} contains the control character"
+                where = owner.at(f"env {name}" if is_env else name)
+                yield Problem(f"{what} {character}: {quoted(text, 30)}", _USE_A_FILE, (where,))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield every text in the value of a setting."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _strings([*cast("Values", value).items()])
+    elif isinstance(value, (tuple, list)):
+        for entry in cast("list[Any]", value):
+            yield from _strings(entry)
+    elif isinstance(value, Checked):
+        yield from _strings([inner for _, inner in explicit_settings(value)])
 
 
 def _refused_character(text: str) -> str:
