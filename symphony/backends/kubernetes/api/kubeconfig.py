@@ -13,6 +13,7 @@ import importlib
 import ipaddress
 import json
 import os
+import signal
 import ssl
 import subprocess
 import tempfile
@@ -36,6 +37,8 @@ _DEFAULT_FILE = Path("~/.kube/config")
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # Fields of a kubeconfig that name files.
 _FILE_FIELDS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+# Exec plugins that did not answer in time; a command waits only once for them.
+_silent_plugins: set[tuple[str, ...]] = set()
 _CORRECT_THE_FILE = "Correct the file, or set KUBECONFIG to another"
 
 
@@ -346,6 +349,31 @@ def _clean_token(token: str) -> str:
     return token
 
 
+def _output_of(words: tuple[str, ...], env: Mapping[str, str]) -> str:
+    """Return the output of an exec plugin, which is killed with its children at the deadline."""
+    if words in _silent_plugins:
+        raise subprocess.TimeoutExpired(words, TOKEN_DEADLINE)
+    with subprocess.Popen(
+        words,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as plugin:
+        try:
+            output, errors = plugin.communicate(timeout=TOKEN_DEADLINE)
+        except BaseException as error:
+            os.killpg(plugin.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                _silent_plugins.add(words)
+            raise
+    if plugin.returncode:
+        raise subprocess.CalledProcessError(plugin.returncode, words, output, errors)
+    return output
+
+
 def _run_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, Any]:
     """Return the token or the certificate that an exec plugin (such as gke-gcloud-auth-plugin) prints."""
     command = str(plugin.get("command") or "")
@@ -358,16 +386,10 @@ def _run_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[s
     request = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential", "spec": spec}
     env = {text(variable, "name"): text(variable, "value") for variable in listing(plugin, "env")}
     try:
-        completed = subprocess.run(
-            [command, *texts(plugin, "args")],
-            env={**os.environ, **env, "KUBERNETES_EXEC_INFO": json.dumps(request)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TOKEN_DEADLINE,
-            check=True,
+        output = _output_of(
+            (command, *texts(plugin, "args")), {**env, "KUBERNETES_EXEC_INFO": json.dumps(request)}
         )
-        status = json.loads(completed.stdout)["status"]
+        status = json.loads(output)["status"]
         if status.get("token"):
             return {"token": _clean_token(str(status["token"]))}
         return {

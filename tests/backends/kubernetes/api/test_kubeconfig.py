@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import ssl
 import stat
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from symphony.backends.kubernetes.api import client as client_module
@@ -19,6 +23,7 @@ from symphony.backends.kubernetes.api.channels import Channels
 from symphony.backends.kubernetes.api.client import Client, Unreachable
 from symphony.errors import SymphonyError, UserError
 from tests.backends.kubernetes.scripted_api import serving
+from tests.sandbox import wait_for
 
 
 def content(user: dict[str, Any] | None = None, /, name: str = "a", **cluster: Any) -> dict[str, Any]:
@@ -103,6 +108,24 @@ def plugin(tmp_path: Path, text: str) -> dict[str, Any]:
 def test_the_error_quotes_a_failed_exec_plugin(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SymphonyError, match=words):
         access(plugin(tmp_path, text))
+
+
+def test_a_silent_exec_plugin_is_waited_for_once_and_killed_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubeconfig, "TOKEN_DEADLINE", 0.5)
+    silent = plugin(tmp_path, f"echo $$ >> {tmp_path}/pids; sleep 7654321; :")
+    for _ in range(2):
+        with pytest.raises(SymphonyError, match="returned no credentials within"):
+            access(silent)
+    (pid,) = (tmp_path / "pids").read_text().split()
+    wait_for(lambda: not any(is_in_group(pid)), 5, "the plugin has ended with its children")
+
+
+def is_in_group(pid: str) -> Iterator[bool]:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            yield os.getpgid(process.pid) == int(pid) and process.status() != psutil.STATUS_ZOMBIE
 
 
 def test_an_exec_plugin_beside_the_kubeconfig_runs_from_every_folder(tmp_path: Path) -> None:
