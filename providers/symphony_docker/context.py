@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import posixpath
+import re
 import stat
 import tarfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -204,8 +205,19 @@ def _ignore_lines(root: Path, source: Source) -> list[str]:
         with suppress(OSError):
             if file.is_file():
                 lines = file.read_text(encoding="utf-8-sig", errors="surrogateescape").splitlines()
-                return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+                patterns = (line.strip() for line in lines if line.strip() and not line.startswith("#"))
+                return [_for_docker_py(pattern) for pattern in patterns]
     return []
+
+
+def _for_docker_py(pattern: str) -> str:
+    r"""Return a pattern without what Docker knows and docker-py does not: `[^a]` and `\*`.
+
+    >>> _for_docker_py(r"!app/[^a]/\*b"), _for_docker_py(r"\#notes")
+    ('!app/[!a]/[*]b', '#notes')
+    """
+    unescaped = re.sub(r"\\(.)", lambda match: f"[{match[1]}]" if match[1] in _GLOB else match[1], pattern)
+    return unescaped.replace("[^", "[!")
 
 
 def _caraml() -> dict[str, str]:

@@ -172,6 +172,8 @@ def test_the_digest_covers_build_args_stage_and_platform(home: Path) -> None:
     [
         ("sub/*\n!sub/c.txt", {"a.txt", "x.log", "sub/c.txt"}),
         ("**\n!sub/deep", {"sub/deep/d.log"}),
+        (r"[^x]*" + "\n" + r"!\a.txt", {"a.txt", "x.log"}),
+        (r"\*.txt" + "\n*.log", {"a.txt", "sub/b.log", "sub/c.txt", "sub/deep/d.log"}),
         ("# sub\n\n./a.tx?\n[w-y].log", {"sub/b.log", "sub/c.txt", "sub/deep/d.log"}),
     ],
 )
