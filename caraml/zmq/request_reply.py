@@ -256,7 +256,7 @@ class ZmqServer(LoopingEndpoint):
             raise
         except Exception as error:  # from the program's own deserializer
             self._wire.receive_missing_rest(frame, rest)
-            raise MalformedMessageError(f"{type(error).__name__}: {error}") from error
+            raise MalformedMessageError(f"the deserializer raised {type(error).__name__}: {error}") from error
 
     def _after_rejection(self, error: MalformedMessageError) -> None:
         self._wire.send_parts(_unreadable(error), None, copy=True)

@@ -65,7 +65,7 @@ def final_name(target: str, name: str) -> Path:
         return path / name
     if target.endswith("/") or not path.parent.is_dir():
         missing = path if target.endswith("/") else path.parent
-        raise UserError("no such folder", where=str(missing), remedy="Create it first")
+        raise UserError("no such folder to copy into", where=str(missing), remedy="Create it first")
     return path
 
 

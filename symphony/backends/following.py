@@ -37,7 +37,7 @@ def watch(
         statuses: Returns the statuses of experiments.
         patience: Seconds to wait for trouble that may pass.
         limit: Seconds to wait in all.
-        starts: Returns whether a process is about to start by itself.
+        starts: Returns whether a process is about to start by itself; the watch goes on while it is.
         queues: Returns whether a process will start at an unknown time.
     """
     began, last = time.monotonic(), None

@@ -267,6 +267,7 @@ def _require_plugins(context: Context) -> None:
     """Ask the command to run the program again with plugins, if a Cluster in it chose the backend."""
     if registry.get(context.backend).plugins and run_request.lacks_plugins() and not context.offline:
         report_facts({"needs_plugins": True})
+        # The command runs the program again by itself; the words are for a plain `pulumi`.
         raise pulumi.RunError(f"{context.backend} needs Pulumi's plugins; run `symphony up` again")
 
 

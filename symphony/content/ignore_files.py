@@ -14,7 +14,7 @@ from symphony import files
 
 # In the same folder the later file wins, so that .symphonyignore can override .gitignore.
 NAMES = (".gitignore", ".symphonyignore")
-# Not code: files that Python and editors write, and the settings of stacks, which the engine changes.
+# Not code: files that Python and editors write, ignore files, Pulumi.yaml, and settings of stacks.
 _FOLDERS = frozenset({".git", ".hg", ".svn", "__pycache__", ".venv", ".ipynb_checkpoints"})
 _SUFFIXES = (".pyc", ".pyo", ".swp", ".swo", ".swx", "~")
 

@@ -40,7 +40,16 @@ def view(agents: int = 4) -> View:
         ),
     ]
     edges = (
-        Edge("replay", "127.0.0.1:7001", "learner", tuple(names), True, True, frozenset(names), 0.0002),
+        Edge(
+            "replay",
+            "127.0.0.1:7001",
+            "learner",
+            tuple(names),
+            ready=True,
+            listens=True,
+            connected=frozenset(names),
+            seconds=0.0002,
+        ),
         Edge(
             "ps-frontend",
             "127.0.0.1:7002",

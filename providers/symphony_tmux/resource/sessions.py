@@ -117,7 +117,8 @@ def delete(props: Props, snapshot: Snapshot) -> None:
         for pane in listing.panes
         if pane.owner == owner and not pane.dead
     }
-    grace = float(props["grace"])
+    # An orphan that no state records has none.
+    grace = float(props.get("grace", 5))
     stop.take_down(
         {supervisor for supervisor in supervisors if supervisor.start}, stop.marker_filter(owner), grace
     )

@@ -94,7 +94,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
     refuse_other_host(props, str(props["path"]))
     server, session, owner, path = (str(props[name]) for name in ("server", "session", "owner", "path"))
     experiment_folder.lock(server, session)
-    take_down(server, owner, path, float(props["grace"]), snapshot)
+    take_down(server, owner, path, float(props.get("grace", 5)), snapshot)
     if experiment_folder.owner_of(paths.experiment_folder(server, session)) != owner:
         return
     folder = names.process_folder(server, session, path)

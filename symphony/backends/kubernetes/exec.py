@@ -72,7 +72,8 @@ class Container:
 def execute(container: Container, words: Sequence[str], streams: Streams) -> int:
     """Run a command to its end and return its exit code.
 
-    However this function ends, the command and its children have ended too.
+    However this function ends, the command and its children have ended too. No signal is passed on; SIGTERM
+    and SIGHUP end the command.
 
     Raises:
         CannotStart: The command does not exist or cannot be run.
@@ -313,7 +314,7 @@ def _raw(streams: Streams) -> Generator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Generator[None]:
-    """Treat SIGTERM and SIGHUP as Ctrl-C during the block, so that everything is cleaned up."""
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP during the block, so that the command is ended too."""
     interrupt = signal.default_int_handler
     with _handler(signal.SIGTERM, interrupt), _handler(signal.SIGHUP, interrupt):
         yield

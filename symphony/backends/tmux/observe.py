@@ -88,6 +88,7 @@ def watch(
     """Yield the statuses at once and after every change, until waiting longer would not help."""
 
     def starts(now: Sequence[ProcessStatus]) -> bool:
+        """Return whether a process has yet to claim its GPUs, which takes a moment."""
         return any(status.why == names.NOT_CLAIMED for status in now)
 
     return following.watch(recorded, statuses, patience, limit, starts=starts)

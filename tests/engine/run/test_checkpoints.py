@@ -48,18 +48,18 @@ def recorded(*kinds: tuple[str, dict[str, Any]], pending: str = "") -> None:
 
 def test_checkpoints_may_be_skipped_only_for_states_of_symphonys_resources() -> None:
     name = StackName("mine", "rl")
-    assert checkpoints.may_be_skipped({}, name), "there is none yet"
+    assert checkpoints.may_be_skipped(env={}, name=name), "there is none yet"
     recorded(*OURS)
-    assert checkpoints.may_be_skipped({}, name)
+    assert checkpoints.may_be_skipped(env={}, name=name)
     recorded(*OURS, pending=f"symphony:index:Process${WINDOW[0]}")
-    assert checkpoints.may_be_skipped({}, name)
+    assert checkpoints.may_be_skipped(env={}, name=name)
     recorded(*OURS, pending=f"symphony:index:Process${BUCKET[0]}")
-    assert not checkpoints.may_be_skipped({}, name)
+    assert not checkpoints.may_be_skipped(env={}, name=name)
     for other in OTHERS:
         recorded(*OURS, other)
-        assert not checkpoints.may_be_skipped({}, name)
+        assert not checkpoints.may_be_skipped(env={}, name=name)
     (file_store.root() / "stacks" / "mine" / "rl.json").write_text("{")
-    assert not checkpoints.may_be_skipped({}, name)
+    assert not checkpoints.may_be_skipped(env={}, name=name)
 
 
 TRACE = """

@@ -17,7 +17,7 @@ JOBS = """7|PENDING|2026-11-25T14:20:00|2:00:00|Priority|p/rl#12345678
 9_1|RUNNING|N/A|1:00|None|(null)
 8|RUNNING|2026-11-25T12:00:00|59:59|None|a|b
 """
-# The format fields of squeue in Slurm 20.11.
+# The options of squeue that Slurm 20.11 knows too.
 KNOWN = {"-h", "-u", "-t", "-o"}
 
 
