@@ -150,7 +150,11 @@ def locked(path: Path, *, seconds: float, what: str) -> Generator[None]:
 
 
 def acquire(path: Path, *, seconds: float, what: str) -> int:
-    """Lock a file and return its descriptor; closing it, or the end of the process, releases the lock."""
+    """Lock a file and return its descriptor; closing it, or the end of the process, releases the lock.
+
+    Raises:
+        SymphonyError: Another run still holds it after `seconds`.
+    """
     own_folder(path.parent)
     deadline = time.monotonic() + seconds
     while True:

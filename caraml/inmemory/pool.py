@@ -94,7 +94,9 @@ class SharedPool:
     def put_parts(self, parts: Sequence[Buffer]) -> bytes:
         """Share the parts of an encoded message, and return the name."""
         if len(parts) > MAX_PARTS:
-            raise MessageTooLargeError(f"{len(parts)} parts; at most {MAX_PARTS} can be shared")
+            raise MessageTooLargeError(
+                f"a value has {len(parts)} parts; at most {MAX_PARTS} can be put into shared memory"
+            )
         head, *others = parts
         if not others:
             return join(parts)

@@ -15,6 +15,8 @@ _NOTHING: Load = (0, 0.0, 0, 0)
 class Nodes:
     """The nodes of an allocation, and the node of each process; the nodes of a component are equally large.
 
+    They have no capacity here: the job asks for nodes as large as `node_needs` returns.
+
     components: the nodes of each component of the job; two components never share a node.
     hosts: the address of each node, for the supervisor.
     placed: the nodes of processes that an earlier call placed.

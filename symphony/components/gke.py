@@ -257,7 +257,7 @@ class GkeCluster(pulumi.ComponentResource):
             yield Problem(f"{name} is in {self.location}, which is not a zone or region", remedy, (where,))
         if not self.pools:
             yield Problem(
-                f"{name} has no node pool", 'add NodePool("cpu", "e2-standard-8") to pools', (where,)
+                f"{name} declares no node pool", 'add NodePool("cpu", "e2-standard-8") to pools', (where,)
             )
         if not self.project:
             remedy = f"set gcp:project in the config of Pulumi.{pulumi.get_stack()}.yaml"

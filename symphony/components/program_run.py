@@ -256,10 +256,11 @@ def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
     declared = {process.path for process in plan.processes} if is_same else set[str]()
     if removed := [path for path in restarted if path not in declared]:
         listed = f"{', '.join(removed[:5])}{', …' if len(removed) > 5 else ''}"
+        them = "it" if len(removed) == 1 else "them"
         raise UserError(
-            f"{listed} {'is' if len(removed) == 1 else 'are'} no longer declared by the program of {stack}",
+            f"cannot restart {listed}: the program of {stack} no longer declares {them}",
             where=str(spec.where),
-            remedy=f"`symphony plan {stack}` shows what `symphony up` would do",
+            remedy=f"Declare {them} again; `symphony plan {stack}` shows what `symphony up` would do",
         )
 
 

@@ -727,7 +727,7 @@ def check(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
 
 # The word must end the name or precede an underscore, so that TOKENIZERS_PARALLELISM does not match.
 _SECRET_NAME = re.compile(r"(?i).*(TOKEN|KEY|PASSWORD|PASSWD|PASSPHRASE|SECRET|CREDENTIALS?)(_.*)?")
-# A path, a number or a flag is not a secret.
+# Values that are no secrets under any name: a path, a number, a flag.
 _NO_SECRET = re.compile(r"[~./].*|[\d.]*|(?i:true|false|none|yes|no|on|off)")
 _SHELLS = re.compile(r"(.*/)?((ba|da|z|k|fi)?sh|ssh)")
 _SHELL_WORD = re.compile(

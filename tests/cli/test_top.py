@@ -79,7 +79,7 @@ def test_top_screen_and_keys_in_a_terminal(connected: Sandbox) -> None:
         shown.shows("3/3", 60)
         screen = shown.shows("4 of 4 ready")
         assert all(len(line) <= 80 for line in screen.splitlines())
-        shown.type("d")
+        shown.type("d")  # connects to every service, and shows the time
         shown.shows(" ms")
         shown.type("f")
         shown.shows("client-2")

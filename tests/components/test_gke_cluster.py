@@ -69,7 +69,7 @@ def test_all_problems_of_a_gke_cluster_are_reported_at_once(sandbox: Sandbox) ->
     messages = sandbox.symphony("plan", "gke", code=2).err
     assert "max has the type str" in messages
     assert "__main__.py:2" in messages
-    assert "has no node pool" not in messages
+    assert "declares no node pool" not in messages
 
 
 @pytest.mark.thorough

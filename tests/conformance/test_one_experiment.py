@@ -40,6 +40,7 @@ HARD = [
     "a=b=c",
     "x" * 20000,
 ]
+# backend.PRELUDE, which goes before it, defines probe(), and probe.py carries out its words.
 PROGRAM = f"""
 HARD = {HARD!r}
 with Experiment(secrets=[SECRET]) as e:

@@ -75,6 +75,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         share = shares[process.path]
         # A process that changes to another component of the job moves to another node.
         where = f", partition {share.partition or 'by default'}" if partitions else ""
+        # Each is a field of StepInputs; a change of those in inputs.LAUNCHED restarts the process.
         steps[process.path] = {
             **launching.process_inputs(plan, process, str(start), str(context.folder), folder.place, key),
             "place": str(folder.place),

@@ -67,7 +67,7 @@ def test_a_connection_cannot_open_several_sessions_and_evict_others(receiver):
     sender.flush(timeout=5)
     attacker = peer_of(receiver)
     for n in range(5000):
-        attacker.send(pack_head(HELLO, (n + 10, 1), 1))
+        attacker.send(pack_head(HELLO, session=(n + 10, 1), first=1))
     for _ in range(5000):
         attacker.recv()
     assert len(receiver._sessions) == 2

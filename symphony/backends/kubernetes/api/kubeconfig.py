@@ -288,7 +288,7 @@ def _set_proxy(configuration: Any, proxy_url: str) -> None:
     host = urlsplit(str(configuration.host)).hostname or ""
     if proxy_url:
         configuration.no_proxy = None
-    elif _is_local(host):
+    elif _is_local(host) or _bypasses_proxy(configuration):
         configuration.proxy = None
     proxy = configuration.proxy
     if not proxy:
@@ -298,11 +298,17 @@ def _set_proxy(configuration: Any, proxy_url: str) -> None:
     if parts.scheme not in ("http", "https"):
         raise UserError(
             f"the API server is behind a {parts.scheme} proxy, which symphony does not support",
-            remedy="Set a proxy whose URL begins with http://, or bypass the proxy with NO_PROXY",
+            remedy=f"Set {'proxy-url of the cluster' if proxy_url else 'HTTPS_PROXY'} to an http:// URL"
+            f"{'' if proxy_url else ', or name the server in NO_PROXY'}",
         )
     if parts.username is not None:
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         configuration.proxy_headers = _client_module("urllib3").make_headers(proxy_basic_auth=user)
+
+
+def _bypasses_proxy(configuration: Any) -> bool:
+    bypasses: Any = _client_module("requests.utils").should_bypass_proxies
+    return bool(configuration.proxy and bypasses(configuration.host, configuration.no_proxy or ""))
 
 
 def _is_local(host: str) -> bool:

@@ -261,6 +261,9 @@ class TestProxy:
         monkeypatch.setenv("https_proxy", "http://p:1")
         monkeypatch.setenv("NO_PROXY", no_proxy)
         assert (access(server=server).pool.proxy is None) is straight
+        if straight:
+            monkeypatch.setenv("https_proxy", "socks5://p:1")
+            assert access(server=server).pool.proxy is None, "NO_PROXY decides before the scheme"
         assert str(access(None, server=server, **{"proxy-url": "http://own:1"}).pool.proxy) == "http://own:1"
 
     def test_a_proxy_that_does_not_answer_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
