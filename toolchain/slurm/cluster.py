@@ -118,6 +118,13 @@ class Slurm:
         """Start the daemon of a node."""
         self._start("slurmd", "-N", name)
 
+    def start_missing_nodes(self) -> None:
+        """Start the daemons that do not run: those that a test restarts end with its session."""
+        for name in (*NODES, *SPARE):
+            file = self.folder / f"{name}.pid"
+            if not file.exists() or not psutil.pid_exists(int(file.read_text())):
+                self.start_node(name)
+
     def end_node(self, name: str) -> None:
         """Kill the daemon of a node; the steps there run on."""
         daemon = psutil.Process(int((self.folder / f"{name}.pid").read_text()))

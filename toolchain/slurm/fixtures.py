@@ -41,6 +41,7 @@ def in_use(shared: Slurm) -> Generator[Slurm]:
         if not shared.is_ready():
             shared.up(say)
             _for_tests(shared).touch()
+        shared.start_missing_nodes()
         fcntl.flock(users, fcntl.LOCK_SH)
         fcntl.flock(turn, fcntl.LOCK_UN)
         try:
