@@ -138,5 +138,5 @@ def test_restart_does_not_stop_undeclared_processes(backend: Backend, running_ex
     ):
         backend.prepare(STACK, program)
         ran = backend.sandbox.symphony("restart", STACK, "server", code=2, timeout=60 * backend.patience)
-        assert "server is no longer declared" in ran.err
+        assert "no longer declares" in ran.err
     assert _snapshot(backend).same(before) == ALL
