@@ -86,8 +86,8 @@ _CAUSES = {
 }
 # The words of slurmstepd and srun about a step that used too much memory.
 _MEMORY = re.compile(r"oom.kill|out of memory|exceeded.*memory limit", re.IGNORECASE)
-# srun's message if a node accepts no step, and how often such a start is retried.
-_REFUSED, _MOST_REFUSALS = "Unable to create step", 20
+# srun's message if a node accepts no step, how often such a start is retried, and after how many seconds.
+_REFUSED, _MOST_REFUSALS, _REFUSED_PAUSE = "Unable to create step", 20, 1.0
 _SUPERVISE = Path(tmux_start.__file__).with_name("supervise.pl")
 # Run on a node, as a step, with the arguments FIRST LAST START STEP PORT...: prints a port for each PORT. It
 # keeps a PORT that is free. Else, and for 0, it takes a free one from FIRST to LAST; the search begins at
@@ -668,6 +668,7 @@ class Slurm(logs.Outputs):
         elif _REFUSED in "".join(running.troubles) and self._refusals.get(record.path, 0) < _MOST_REFUSALS:
             # A node that has just come back may refuse its first steps.
             self._refusals[record.path] = self._refusals.get(record.path, 0) + 1
+            self._next = time.monotonic() + _REFUSED_PAUSE
         else:
             # The step never began, or ended without an event: its node failed, or it was killed.
             why = _out_of_memory(running.troubles) or _trouble(running.troubles)
