@@ -181,7 +181,10 @@ def _ensure_identity(folder: Path, *places: Path) -> str | None:
         return known
     for place in (place for place, identity in zip(places, identities, strict=True) if identity is None):
         with suppress(OSError):
-            place.rmdir() if place.is_dir() and not place.is_symlink() else place.unlink(missing_ok=True)
+            if place.is_dir() and not place.is_symlink():
+                place.rmdir()
+            else:
+                place.unlink(missing_ok=True)
             new_file(place, f"{known or os.urandom(4).hex()}\n")
         # Another process may have been first.
         known = known or _identity_or_none(place)

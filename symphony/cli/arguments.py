@@ -133,17 +133,18 @@ def process(
     def check(stack: stacks.Stack, names: Sequence[str]) -> None:
         if len(names) > 1:
             raise UserError("only a single process may be named", remedy="Write EXPERIMENT PROCESS")
-        match(names[0], known(_up(stack)), "process")
+        match(names[0], known(require_up(stack)), "process")
 
     stack, names = split(words, check, required=1)
     if not names:
         paths = listed(sorted(known(stack), key=sort_key))
         what = f"this command needs a process of {stack.display_name}"
         raise UserError(what, remedy=f"Name one of: {paths}")
-    return stack, match(names[0], known(_up(stack)), "process")
+    return stack, match(names[0], known(require_up(stack)), "process")
 
 
-def _up(stack: stacks.Stack) -> stacks.Stack:
+def require_up(stack: stacks.Stack) -> stacks.Stack:
+    """Return the experiment; raise UserError if it is not up."""
     if stack.recorded is None:
         raise stack.not_up()
     return stack

@@ -34,9 +34,7 @@ def command(
     if not 2 <= len(words) <= 3:
         raise typer.BadParameter("expected a SOURCE and a TARGET")
     sides = access.parse_sides(words[-2], words[-1])
-    stack = arguments.experiment(words[0] if len(words) == 3 else None)
-    if stack.recorded is None:
-        raise stack.not_up()
+    stack = arguments.require_up(arguments.experiment(words[0] if len(words) == 3 else None))
     path = match(sides.process, stack.processes, "process")
     began = time.monotonic()
     from rich.filesize import decimal
