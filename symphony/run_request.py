@@ -25,7 +25,7 @@ class RunRequest:
     runs_on:    the backend on which the stack is up.
     recorded:   the uids of the processes in its state, on backends that have uids.
     restart:    the paths of the only processes to restart; None if the run is not a restart.
-    experiment: the name of their experiment.
+    experiment: the name of the experiment in the stack's state; empty if it has none.
     manifests:  whether to report the Kubernetes manifests as well.
     parameters: the names of the parameters that the command sets.
     unquoted:   name -> text in the settings file, for the parameters without quotes there.

@@ -76,8 +76,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Declaration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The processes of an experiment by path, and when it ends.
 
-    primary: the paths of the processes whose end ends the experiment. notify: the command to run then, in
-    this folder, or else in that of the supervisor.
+    primary: the paths of the processes whose end ends the experiment. notify: the command to run at the end.
+    folder: where notify runs; empty for the folder of the supervisor.
     equal: groups of paths of equal workers, which restart together.
     """
 
@@ -173,7 +173,7 @@ class World(Protocol):
         ...
 
     def facts(self) -> Mapping[str, Fact]:
-        """Return the state of every process that was ever started, by path."""
+        """Return the state of every process that is held or was ever started, by path."""
         ...
 
     def missing_ports(self, path: str, ports: Iterable[int]) -> list[int]:
@@ -711,6 +711,7 @@ def duration_text(seconds: float) -> str:
 
 
 def _is_alive(fact: Fact) -> bool:
+    """Return whether a process runs, or is held (even blocked) by anything but an end of the experiment."""
     return fact.state == "running" or (fact.hold is not None and not fact.hold.stopped)
 
 

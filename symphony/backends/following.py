@@ -74,7 +74,7 @@ def watch(
 
 
 def _starts_soon(now: Sequence[ProcessStatus]) -> bool:
-    """Return whether a process waits only for others to start, not for one that still runs to end."""
+    """Return whether a process waits only for starts, not (even through others) for the end of a process."""
     ended = {status.path for status in now if status.state in ("completed", "failed")}
     waiting = {
         status.path: status.waits_for for status in now if status.state == "waiting" and status.waits_for

@@ -102,7 +102,7 @@ def register(
         # the awaited one.
         dependencies = [resources[wait.path] for wait in process.waits_for]
         options = pulumi.ResourceOptions(parent=components.processes[process.path], depends_on=dependencies)
-        own = set_inputs(inputs[process.path])
+        own = without_unset(inputs[process.path])
         if process.secret_env:
             secrets = {name: secret.reveal() for name, secret in process.secret_env.items()}
             own["secret_env"] = pulumi.Output.secret(secrets)
@@ -111,7 +111,7 @@ def register(
     return shared
 
 
-def set_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def without_unset(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the inputs that are set; Pulumi's time for a resource grows faster than their number."""
     return {name: value for name, value in inputs.items() if value not in (None, [], {})}
 

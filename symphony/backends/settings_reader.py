@@ -81,7 +81,7 @@ def places(*files: Path) -> dict[str, Location]:
 
 
 def unquoted(*files: Path) -> dict[str, str]:
-    """Return the settings without quotes as the files have them: YAML may read 1.10 as 1.1, or a date."""
+    """Return the text of each unquoted setting as written; YAML may read 1.10 as 1.1, or a date."""
     nodes = {key: node for key, (_, node) in _places(files).items() if type(node).__name__ == "ScalarNode"}
     return {key: node.value for key, node in nodes.items() if node.style is None}
 

@@ -28,7 +28,7 @@ def declaration(
         plan: The plan.
         stack: The name of the stack.
         notify: The command to run at the end of the experiment.
-        folder: The folder in which it runs, if not that of the supervisor.
+        folder: The folder in which that command runs, if not that of the supervisor.
         tokens: Placeholders for the ports of services, if the ports are not known yet.
     """
     ports = {service.name: service.port for service in plan.services} if tokens is None else tokens

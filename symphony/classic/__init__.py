@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     ProcessSpec = KubeProcessSpec = TmuxProcessSpec = Process
     ProcessGroupSpec = KubeProcessGroupSpec = TmuxProcessGroupSpec = ProcessGroup
 
-# module -> the names in it; a Spec is the class of that name.
+# module -> the names in it. KubeProcessSpec and the like are other names of the classes in `spellings`.
 _NAMES = {
     "cluster": ("Cluster", "KubeCluster", "TmuxCluster"),
     "config": ("AddressBook", "SymphonyConfig"),

@@ -306,7 +306,8 @@ class Cluster:
 
         Args:
             exp: The experiment, as new_experiment() returned it.
-            force: Change the experiment of that name, if it is up, and replace it, if it was saved.
+            force: Change an experiment of that name that is up, and overwrite one that was saved in the
+                folder that SymphonyConfig names.
             dry_run: Only return the plan.
 
         Returns:
@@ -625,7 +626,7 @@ class Cluster:
             exp: The name of the experiment, or a part of it; None for the current one.
             source: The path to copy from, as PROCESS:PATH for a path in a process.
             target: The path to copy to, as PROCESS:PATH for a path in a process.
-            src_process: The process of source, which is then a path alone.
+            src_process: The process of source, which is then a path alone; ignored if dest_process is given.
             src_process_group: The group of src_process, if it is in one.
             dest_process: The process of target, which is then a path alone.
             dest_process_group: The group of dest_process, if it is in one.
@@ -666,7 +667,7 @@ class Cluster:
     external_service = external_url
 
     def current_experiment(self) -> str | None:
-        """Return the name of the experiment that calls without a name use, or None.
+        """Return the name of the experiment that methods use if they get no name, or None.
 
         That is the only experiment, or the only one of the project in the working directory. If there are
         several, it is the one that was selected by set_experiment() or launched last.
@@ -677,7 +678,7 @@ class Cluster:
             return None
 
     def set_experiment(self, name: str) -> None:
-        """Select the experiment that calls without a name use.
+        """Select the experiment that methods use if they get no name.
 
         Args:
             name: The name of the experiment, or a part of it.

@@ -176,7 +176,7 @@ AnyPlanned = Planned | ResourcesPlanned
 class ProgramOutput:
     """Prints the output of the user's program; if it runs several times, a later run only adds new lines.
 
-    warnings: whether it also prints what the program warns of, such as `pulumi.log.warn()`; `up` has remarks.
+    warnings: whether it also prints warnings, as of `pulumi.log.warn()`; `up` shows them as remarks.
     """
 
     def __init__(self, *, warnings: bool = False) -> None:
@@ -309,7 +309,8 @@ def engine_run(
     extra: Mapping[str, str] | None = None,
 ) -> Run:
     """Return an engine run of the program of the project, or of a script's program."""
-    # The engine keeps the settings of a script's cluster with the stack, for `symphony`; not the defaults.
+    # The engine stores the settings that a script passes with the stack, where `symphony` reads them later.
+    # Defaults, and settings that are stored already, are not passed.
     defaults = {"symphony:backend": registry.DEFAULT, "symphony:server": "default"}
     known = {**defaults, **selected.config} if program else {}
     changed = {key: value for key, value in selected.overrides.items() if known.get(key) != value}
@@ -389,7 +390,7 @@ class ReportedDeclaration:
         )
 
     def check(self) -> None:
-        """Raise the error that the program reports; the engine has ended by itself and keeps no lock."""
+        """Raise the error that the program reported; call it once the engine has released its lock."""
         if self._error is not None:
             raise self._error
 
@@ -418,7 +419,8 @@ class RecordedStack:
         self.stack = stack
         self._only = only
         failed = stack.observer().restart_reasons(stack.recorded) if stack.recorded else {}
-        # Those that have ended would not start again by themselves, and the others would wait for them.
+        # The equal workers of failed processes: if they have ended, they would not start again by themselves,
+        # and the restarted ones would wait for them.
         workers = {} if only else stack.equal_workers(failed)
         self.replaced = stack.urns_of(workers) if workers else []
         self._restart_reasons = (

@@ -21,7 +21,7 @@ _MAX_BYTES = 100 * 1024 * 1024
 def collect(stack: stacks.Stack, folder: Path, began: float) -> str:
     """Append the new output of pods since `began` to the logs in a folder.
 
-    Return an error message and the notes about unread logs; empty if all was read.
+    Return an error message, or else the notes about unread logs; empty if all was read.
     """
     assert stack.recorded is not None
     unread: list[str] = []
@@ -95,7 +95,7 @@ class Keeper:
         self._last[line.path] = time
 
     def _is_kept(self, line: LogLine) -> bool:
-        """Return whether a line with the time of the last one was kept earlier; an end may come later."""
+        """Return whether a line with the time of the last one was kept earlier; only an end may be new."""
         if line.path in self._files:
             return False
         folder = self._folders[line.path]

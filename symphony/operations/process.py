@@ -223,10 +223,12 @@ def wait(
 ) -> tuple[Sequence[ProcessStatus], int]:
     """Wait for processes, and return their statuses and an exit code.
 
-    The code is 0 if the goal is reached, and 124 at the timeout. If a primary or one of `paths` failed, it is
-    the exit code of that process; it is 1 if another failed, or one is lost, blocked or stopped.
+    The code is 0 if the goal is reached, and 124 at the timeout. For "completed", it is the exit code of the
+    primary or the one of `paths` that failed; it is 1 if another failed, or one is lost, blocked or stopped.
+    For "ready", it is 1 as soon as a process has failed, or is lost or blocked.
 
-    Without `paths`, wait for the primaries of the experiment, else for all. Without a timeout, wait for ever.
+    Without `paths`, "completed" waits for the primaries of the experiment, else for all; "ready" for all.
+    Without a timeout, wait for ever.
     """
     began = time.monotonic()
     pause = _LOCAL if stack.on().local else _REMOTE

@@ -110,7 +110,7 @@ def _differences(
 
 
 def _changed_and_lost(target: SelectedStack, run: runs.Run, code: Path) -> Iterator[str]:
-    """Yield the files that a run had changed since its commit, and that git restored otherwise."""
+    """Yield the files that a run had changed since its commit, and whose changes git.diff does not have."""
     diff = runs.folder_of(target.name) / str(run.number) / runs.DIFF
     restored = diff.read_text("utf-8", "replace") if diff.is_file() else ""
     prefix = git.prefix(Path(run.folder))

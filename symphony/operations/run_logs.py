@@ -47,7 +47,10 @@ def spans(name: StackName, run: runs.Run) -> dict[str, tuple[float, float]]:
 
 
 def _start_in_log(log: Path, since: float) -> float:
-    """Return when a process was first started since a time; that time if the log has no starts."""
+    """Return when a process was first started since a time.
+
+    Without such a start, return `_NEVER` if the log begins with a start, else that time.
+    """
     # Imported here: reading commands load this module.
     from symphony_tmux import logs as log_reader
 

@@ -47,7 +47,7 @@ class SelectedStack:
 
     @cached_property
     def settings(self) -> StackSettings:
-        """The settings of the stack, with the overrides of a script."""
+        """The settings of the stack, with the overrides."""
         project_file = self.workspace.folder / "Pulumi.yaml"
         return settings_reader.read_settings(
             {**self.config, **self.overrides}, self.config_file, project_file

@@ -364,7 +364,10 @@ def overrides_of(sweep: Sweep, trial: Trial) -> dict[str, str]:
 
 
 def begin(sweep: Sweep, *, retry: bool) -> SelectedStack:
-    """Write a sweep, and return the stack of its runner; retry: run failed trials again."""
+    """Write a sweep, and return the stack of its runner.
+
+    Stopped trials run again; retry: failed ones, too.
+    """
     paths.private_folder(sweep.folder)
     with files.locked(sweep.folder / "lock", seconds=20, what=f"the sweep {sweep.name}"):
         before = read(sweep.full_name)

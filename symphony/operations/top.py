@@ -143,7 +143,10 @@ class Sampler:
         return View(stack.display_name, backend, rows, tuple(self._edges), "", drawn)
 
     def check(self) -> bool:
-        """Connect to every service once, and measure the time; return False if this machine reaches none."""
+        """Connect to every service once, and measure the time.
+
+        Return False if the services run on other machines and this one can connect to none.
+        """
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             self._edges = list(pool.map(_connect, self._edges))
         is_here = isinstance(self._stack.observer(), PortObserver)

@@ -83,7 +83,7 @@ class Pool:
     gpus:         GPUs of a machine.
     min, max:     the number of machines in all zones; max is None if unknown.
     selector:     the labels that select the pool's nodes; by default GKE's label with the pool's name.
-    allocatable:  the amounts that a machine offers to pods, read from live nodes; None to compute them.
+    allocatable:  the amounts that each live node has free for experiments; None to compute them.
     """
 
     name: str

@@ -34,7 +34,7 @@ class BackendLimits:
         labels: Whether names must be DNS labels.
         changed_files: `secret key.txt changed` for each file that differs from the running experiment's.
         pools: The machine pools to place processes in; empty if the backend places them itself.
-        pools_are_known: False if no cluster was queried and the cluster's stack is not up.
+        pools_are_known: False if neither a cluster nor its stack was read, or the backend has no pools.
         prices: The price list of the machines.
         gpus: The number of this machine's GPUs; None if the backend allocates GPUs.
     """

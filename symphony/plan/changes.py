@@ -98,7 +98,7 @@ def changes(
     Args:
         recorded: The fingerprint of each process in the state.
         components: The inputs of the components.
-        restart_reasons: The processes that do not run as they should, with the reason.
+        restart_reasons: The processes that restart although their settings did not change, with the reason.
         ignored: The settings that this backend does not use.
     """
     code_sets = components.code_sets

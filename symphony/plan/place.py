@@ -147,7 +147,7 @@ class _Reader:
     def _check_pools(self, name: str, owner: ProcessSpec | ProcessGroupSpec) -> None:
         pools = [pool.name for pool in self.limits.pools]
         place = owner.place
-        # Nothing was asked for pools: a plan without a cluster, or a backend without pools.
+        # No cluster was asked for its pools, as in an offline plan, or the backend has none.
         if not self.limits.pools_are_known:
             return
         if not pools and (place.pool or place.per_machine or place.gpu_type or place.spot):

@@ -432,7 +432,7 @@ def dependencies_of(group: ProcessGroupSpec | None, process: ProcessSpec) -> tup
 
 
 def order_fits_pods(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
-    """Refuse a wait within a process group that is one pod, and cycles of such groups."""
+    """Refuse waits within a process group and cycles of groups, unless all share one machine."""
     if limits.one_host:
         return
     edges: dict[str, dict[str, Dependency]] = {}
@@ -523,7 +523,7 @@ def _cycles(edges: Mapping[str, Mapping[str, Dependency]]) -> Iterator[list[str]
         else:
             return
         yield cycle
-        # Equal dependencies of different processes are not the same, but those of a group's processes are.
+        # By id(): the processes of a group share its Dependency objects; others may have equal ones.
         told = {id(edges[path][on]) for path, on in itertools.pairwise(cycle)}
         edges = {
             path: {on: dependency for on, dependency in others.items() if id(dependency) not in told}

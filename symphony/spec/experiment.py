@@ -1,4 +1,4 @@
-"""The experiment and its groups as the user declared them: the input of `build_plan`, with the target."""
+"""The experiment and its groups as the user declared them: the input of `build_plan`, with the limits."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _port_range(value: Any, setting: str) -> tuple[int, int] | None:
 class ExperimentSpec(SharedSettings, Declared):
     """An experiment's ungrouped processes, process groups, and the settings they share.
 
-    inherit names further variables of the caller's environment that the processes get on tmux.
-    port_range (first, last) bounds the ports chosen for services on tmux.
+    inherit names further variables of the caller's environment that the processes get, except on Kubernetes.
+    port_range (first, last) bounds the ports chosen for services, except on Kubernetes.
     primary names the processes with which the experiment ends; stop_after and idle_after, in seconds, end it.
     accepts_classic_names: invalid names are mapped to valid ones, as in the original Symphony.
     code_files: the files that each entry of `code=` matches at the launch.

@@ -71,7 +71,7 @@ class Probe(Checked):
         http: A path, such as "/health": a GET succeeds with a status from 200 to 399.
         exec: A command that runs beside the process, without a shell, and succeeds with exit code 0.
         log: A regular expression that a line of the output must match; for readiness only.
-        port: The service or port for http; needed if the process binds several.
+        port: The service or port for http; needed unless the process binds exactly one service.
         period_seconds: The time between two checks.
         timeout_seconds: The time after which a check has failed.
         failure_threshold: How many checks in a row must fail before the process is unready, or restarts.

@@ -54,7 +54,7 @@ def _parse() -> argparse.Namespace:
         "--begins",
         default="examples/numint",
         metavar="FOLDER",
-        help="with `image`, which builds and pushes that of the examples: where its processes begin",
+        help="with `image`, which builds and pushes the image of the examples: where its processes start",
     )
     parser.add_argument(
         "--kwok", type=int, default=0, metavar="N", help="with `up`: add N nodes that do not exist"

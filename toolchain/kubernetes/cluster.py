@@ -36,7 +36,7 @@ READY_WITHIN = 60
 # `down` keeps pushed and built images, which take long to build, and the files that lock the cluster.
 KEPT = ("registry", "docker", "lock", "users", "for-tests")
 HOLDER = "node-namespace"
-# From here on, `down` must remove links, rules and settings of the machine.
+# If this file exists, `down` must also remove links, rules and settings of the machine.
 OWNS_MACHINE = "owns-machine"
 
 
@@ -94,7 +94,7 @@ def down(layout: Layout, *, purge: bool = False, say: Say) -> None:
 
 
 def down_unless_used(layout: Layout, users: IO[str], *, say: Say) -> None:
-    """Take down a cluster started for tests unless a session other than that of this file holds a lock."""
+    """Take down a cluster that tests started, unless another session has locked the file `users`."""
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if layout.for_tests.exists():

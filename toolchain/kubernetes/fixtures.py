@@ -90,7 +90,7 @@ def in_use(layout: Layout) -> Iterator[Access]:
     with layout.path("users").open("w") as users:
         fcntl.flock(users, fcntl.LOCK_SH)
         if not one_machine.status(layout).running:
-            # First, so that the guard of a killed session knows the owner of a half-built cluster.
+            # Before `up`: if this session is killed, toolchain.guard takes down a half-built cluster.
             layout.for_tests.touch()
         try:
             state = one_machine.up(layout, kwok_nodes=KWOK_NODES, say=say)

@@ -17,7 +17,7 @@ from toolchain.kubernetes.layout import (
 )
 
 # Folders that programs of the node require; in its mount namespace they are folders of the cluster.
-INSISTED = (
+REQUIRED_FOLDERS = (
     "/etc/docker",
     "/run/containerd",
     "/run/docker",
@@ -30,7 +30,7 @@ INSISTED = (
 
 def namespace(layout: Layout) -> tuple[str, ...]:
     """Return the command line that holds a mount namespace; the node's mounts end with its last process."""
-    binds = [f"mount -n --bind {_own(layout, folder)} {folder}" for folder in INSISTED]
+    binds = [f"mount -n --bind {_own(layout, folder)} {folder}" for folder in REQUIRED_FOLDERS]
     script = " && ".join(
         [*binds, "mount -n --make-rshared /", f"touch {layout.path('run', 'namespace-ready')}"]
     )
@@ -68,9 +68,9 @@ def proxy(program: Path, layout: Layout) -> tuple[str, ...]:
 
 def configure(layout: Layout) -> None:
     """Write the configuration of the three programs, and create the mount points of the namespace."""
-    missing = [folder for folder in INSISTED if not Path(folder).exists()]
+    missing = [folder for folder in REQUIRED_FOLDERS if not Path(folder).exists()]
     layout.path("mount-points.json").write_text(json.dumps(missing))
-    for folder in INSISTED:
+    for folder in REQUIRED_FOLDERS:
         Path(folder).mkdir(parents=True, exist_ok=True)
         _own(layout, folder).mkdir(parents=True)
     layout.path("containerd.toml").write_text(_containerd_toml(layout))

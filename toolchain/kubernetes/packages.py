@@ -28,7 +28,7 @@ def missing() -> list[str]:
 
 
 def ensure(say: Callable[[str], None]) -> None:
-    """Install what is missing, or say in one line what to install."""
+    """Install what is missing; raise ToolchainError with the command if this user cannot."""
     wanted = missing()
     if not wanted:
         return

@@ -41,7 +41,7 @@ def docker_socket(layout: Layout) -> Path:
 
 
 def dockerd(layout: Layout, containerd_socket: Path) -> tuple[str, ...]:
-    """Start dockerd on the node's containerd, in a separate containerd namespace."""
+    """Return the command line of dockerd on the node's containerd, in a separate containerd namespace."""
     return (
         "dockerd",
         f"--host=unix://{docker_socket(layout)}",

@@ -1,1 +1,1 @@
-"""A real Slurm of four nodes on this machine, for tests."""
+"""A real Slurm on this machine, for tests: four nodes, and two spare ones."""

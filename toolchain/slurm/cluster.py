@@ -97,7 +97,7 @@ class Slurm:
         return self.folder / "slurm.conf"
 
     def up(self, say: Callable[[str], None]) -> None:
-        """Start Slurm anew unless it is ready, which ends all its jobs; wait until it is ready."""
+        """Wait until Slurm is ready; unless it is already, end it with all its jobs and start it anew."""
         if not _is_installed():
             packages.install(PACKAGES, say)
         if not self.is_ready():

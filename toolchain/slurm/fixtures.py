@@ -19,7 +19,7 @@ from toolchain.slurm.cluster import Slurm
 
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[Slurm]:
-    """Yield a running Slurm of four nodes."""
+    """Yield a running Slurm of four nodes and two spare ones."""
     if reason := cluster.impossible():
         if os.environ.get("CI"):
             pytest.fail(reason)
@@ -36,7 +36,7 @@ def in_use(shared: Slurm) -> Generator[Slurm]:
         shared.folder.with_name("slurm.turn").open("w") as turn,
         shared.folder.with_name("slurm.users").open("w") as users,
     ):
-        # Only one session at a time starts or ends it, while others use it.
+        # Sessions start and end it one at a time; they do not hold this lock while they only use it.
         fcntl.flock(turn, fcntl.LOCK_EX)
         if not shared.is_ready():
             shared.up(say)

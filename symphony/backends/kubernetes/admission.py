@@ -62,7 +62,7 @@ def _needed(kind: str, declared: Values) -> Decimal | None:
     needed = limit if kind.startswith("limits.") else request
     if resource in ("cpu", "memory"):
         return needed
-    # Others count objects: pods, count/jobs.batch.
+    # Without the prefix, it counts objects (pods, count/jobs.batch), and a process is one.
     return needed or Decimal(0) if resource != kind else Decimal(1)
 
 

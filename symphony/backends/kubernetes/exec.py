@@ -196,7 +196,10 @@ def _close_soon(connection: Channels, feeder: Feeder) -> None:
 
 
 def end(container: Container, token: str, variable: str = _MARK) -> None:
-    """End all processes of a command, if the container allows it."""
+    """End all processes with this variable and token in their environment, if the container allows it.
+
+    variable: by default that of the whole command; _WAITING ends only the sleep after it.
+    """
     if not token or container.client.is_unreachable:
         return
     with (

@@ -159,7 +159,8 @@ def _with_forget_remedy(remedy: str, recorded: Recorded) -> str:
 def ensure_same_location(recorded: Recorded, name: str, connection: Mapping[str, str] | None) -> Recorded:
     """Return the record; raise UserError if the next command would ask another cluster.
 
-    connection: the connection of the next `up`; the record is returned with it if it reaches that cluster.
+    connection: for an `up`, the connection in the settings; if it reaches the recorded cluster in another
+    way, the record is returned with it. None for other commands, which use the recorded connection.
     """
     if connection is not None and _has_other_connection(recorded, connection):
         return replace(recorded, connection={**recorded.connection, **connection})

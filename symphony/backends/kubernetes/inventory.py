@@ -218,7 +218,7 @@ def _belongs(names: Sequence[str], namespace: str) -> str:
 
 
 def attempt(live: Inventory, owner: str, name: str, controller: str = workloads.POD) -> str:
-    """Return the attempt of a pod: the running pod's, else a new attempt.
+    """Return the attempt of a pod: its present one if the next `up` keeps the pod, else a new one.
 
     The engine does not look into the cluster if a program has not changed. A pod that failed or was lost is
     re-created because its attempt differs from the state's.

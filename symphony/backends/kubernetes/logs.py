@@ -144,14 +144,15 @@ class _Seen:
         self._lines: set[tuple[str, str]] = set()
 
     def begin_request(self) -> None:
-        """Expect a line that may have been printed before, or the last piece of a long one.
+        """Expect a first line that may have been printed before, or that is the last piece of a long line.
 
-        A node keeps a line of more than 16 KiB in pieces with times of their own, and begins with any.
+        A node stores a line of more than 16 KiB in pieces, each with its own time; a request may begin at any
+        of them.
         """
         self._is_first_of_request = True
 
     def add(self, stamp: str, text: str) -> bool:
-        """Record a line and return whether it is new, and not older than the requested time."""
+        """Record a line and return whether it is new, and not older than the first line recorded."""
         self._first = self._first or stamp
         if _second(stamp) == _second(self._first) and stamp < self._first:
             return False

@@ -146,7 +146,7 @@ def logs(
 def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
-    """Yield the statuses at once and after every change, until all processes run or have ended."""
+    """Yield the statuses at once and after every change, until waiting longer would not help."""
     client = client_for(recorded)
     reported = watching.Reported()
     not_created = _not_created(client, recorded)

@@ -1,4 +1,4 @@
-"""Reads the status of a process from its pod; all knowledge of Kubernetes' reasons is here."""
+"""Reads the status of a process from its pod: what its conditions and its containers' reasons mean."""
 
 from __future__ import annotations
 

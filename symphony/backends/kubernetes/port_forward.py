@@ -28,7 +28,7 @@ _LINGER = 60.0
 
 
 def route(client: Client, namespace: str, service: str) -> ServiceRoute:
-    """Return the address of a load balancer or a node port if there is one, else a forward."""
+    """Return a forward, with the address of a load balancer or a node port if there is one."""
     body = client.find(path_of("services", namespace, service))
     if body is None:
         raise SymphonyError(

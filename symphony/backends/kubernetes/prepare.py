@@ -72,7 +72,7 @@ class ClusterConnection:
 class Prepared:
     """The objects to register.
 
-    replaced: the names of running pods that differ from the plan.
+    replaced: the names in the cluster of pods and Jobs to replace: those that differ from the plan.
     ending: path -> uid of the objects to delete first, all at once.
     """
 
@@ -85,9 +85,9 @@ class Prepared:
 
 
 def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
-    """Return the objects of the plan; unless this is a dry run, delete objects that conflict with them.
+    """Return the objects of the plan; unless the run is dry or partial, delete unrecorded conflicts.
 
-    Wait for the end of unrecorded objects; the engine waits for the others.
+    Wait for the end of these. `expand` deletes the recorded ones (`ending`); the engine waits for their end.
     """
     chosen = settings.settings_of(context)
     files = local_files.contents((*plan.secrets, *plan.configs))

@@ -15,7 +15,7 @@ from symphony.backends.observe import State
 LOAD_BALANCER = "LoadBalancer"
 PENDING = "its LoadBalancer has no address yet"
 UNKNOWN = "the last `up` stopped before creating it, or the cluster refused it"
-UNRECORDED = "the connection broke off before the last `up` recorded it; the next one does"
+UNRECORDED = "the connection broke off before the last `up` recorded it; the next `up` records it"
 _PAGE = 500
 # The beginning of the message about a refused pod of a Job; the pod's name in it changes with each try.
 _REFUSED = re.compile(

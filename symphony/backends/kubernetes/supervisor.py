@@ -275,7 +275,7 @@ def _restart_patch(
 
 
 def _ran(wait: Wait, pods: Mapping[str, Pod], now: float) -> float:
-    """Return for how long a dependency has run; infinity if it never ran.
+    """Return for how long a dependency has run; infinity if it does not run now.
 
     0 while the dependency itself waits, so that the deadline does not count then.
     """
@@ -316,7 +316,7 @@ def end_of_experiment(
     now: float,
     active: float = math.inf,
 ) -> tuple[str, float] | None:
-    """Return (why the experiment is over, since when); None while it is not over."""
+    """Return (why the experiment is over, since when); None before. After a limit, since when is 0."""
     for limit, since, why in _limits(orders, pods, active):
         if now - since >= limit:
             return why, 0
@@ -504,7 +504,7 @@ def _notify(orders: Mapping[str, Any], pods: dict[str, Pod], given_up: Collectio
     """Run the command of symphony:notify, once for each end of the experiment."""
     end = end_facts(orders, pods, given_up)
     ending = {place["pod"] for place in orders["primary"]} or set(pods)
-    # An `up` that keeps these pods must not take the note away with another.
+    # The note is on one of these pods, since an `up` that keeps them may replace any other pod.
     first = min(ending & pods.keys(), default="")
     uids = "".join(sorted(pod["metadata"]["uid"] for name, pod in pods.items() if name in ending))
     identity = hashlib.sha256(uids.encode()).hexdigest()[:16]
@@ -573,7 +573,7 @@ def _warning_seconds(limit: float) -> float:
 
 
 def _finished_at(pod: Pod, container: str, now: float) -> float:
-    """Return when a container ended; when it was stopped or else now if its pod never starts."""
+    """Return when a container ended; if its pod still has the gate, when that was stopped, else now."""
     if is_gated(pod):
         return float(note(pod, STOPPED_AT) or now)
     state = _container(pod, "status", "containerStatuses", container).get("state", {})
@@ -686,7 +686,7 @@ class _Api:
         self._suspended = {job["uid"]: job["name"] for job in suspended}
 
     def resume(self) -> None:
-        """Have suspended Jobs whose pods have ended create others."""
+        """Resume the suspended Jobs whose pods have ended, so that these create new pods."""
         active = {uid for pod in self._every.values() if not _is_finished(pod) for uid in _jobs_of(pod)}
         for uid in self._suspended.keys() - active:
             self._suspend(self._suspended[uid], uid, False)
@@ -795,7 +795,7 @@ def _version(pod: Pod) -> int:
 def _by_name(pods_by_own_name: Mapping[str, Pod]) -> dict[str, Pod]:
     """Return the pods by their names in the plan; the last try that is not being deleted wins.
 
-    The pod that a Job has created in place of a stopped one gets the key STOPPED in this dict.
+    If a Job has created a pod in place of a stopped one, the dict of the new pod gets the key STOPPED.
     """
 
     def age(pod: Pod) -> tuple[bool, str]:

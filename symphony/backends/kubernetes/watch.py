@@ -215,7 +215,7 @@ def _silent_since(pod: Body | None) -> float | None:
     containers = {text(container, "name"): container for container in listing(pod, "spec", "containers")}
     statuses = pod_status.statuses(pod)
     unready = [status for status in statuses if status.state == "running" and not status.ready]
-    are_undeclared = all(probes.is_undeclared(containers[status.name]) for status in unready)
+    are_undeclared = all(probes.has_default_probe(containers[status.name]) for status in unready)
     are_settled = all(status.ready or status.state in _ENDED or status in unready for status in statuses)
     if not (unready and are_undeclared and are_settled):
         return None

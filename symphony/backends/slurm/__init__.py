@@ -9,4 +9,4 @@ if TYPE_CHECKING:
     from symphony.backends.registry import Prerequisites
     from symphony.backends.slurm import access, expand, observe, prerequisites
 
-    _DOORS: tuple[Expander, Observer, Access, Prerequisites] = (expand, observe, access, prerequisites)
+    _MODULES: tuple[Expander, Observer, Access, Prerequisites] = (expand, observe, access, prerequisites)

@@ -78,7 +78,7 @@ def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams,
         )
         if process.stderr is None:
             return process.wait()
-        telling = threading.Thread(target=_on_bytes, args=(process.stderr, streams.stderr))
+        telling = threading.Thread(target=_forward_stderr, args=(process.stderr, streams.stderr))
         telling.start()
         try:
             return process.wait()
@@ -92,7 +92,7 @@ def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams,
         raise SymphonyError("Slurm's program srun is not on PATH", remedy=remedy) from None
 
 
-def _on_bytes(source: IO[bytes], target: int) -> None:
+def _forward_stderr(source: IO[bytes], target: int) -> None:
     """Forward the stderr of a command, without srun's line about its exit code."""
     for line in source:
         if not _OF_SRUN.fullmatch(line):

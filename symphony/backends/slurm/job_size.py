@@ -233,7 +233,10 @@ def in_words(options: Sequence[str]) -> str:
 
 
 def reason(current: Sequence[str], options: Sequence[str]) -> str:
-    """Return what the job of the current options lacks: its size in words, or else the other options."""
+    """Return how the job with the current options differs, as the end of a sentence about it.
+
+    `has 1 node with 1 cpu`; if the sizes are equal, `was submitted with --nice without --exclusive`.
+    """
     if in_words(current) != in_words(options):
         return f"has {in_words(current)}"
     removed = " ".join(option for option in current if option not in options)

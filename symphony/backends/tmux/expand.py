@@ -149,7 +149,7 @@ def component_inputs(prepared: Prepared) -> dict[str, ComponentInputs]:
 def expand(prepared: Prepared, context: Context, components: Components) -> None:
     """Register the session, and a window for each process."""
     options = pulumi.ResourceOptions(parent=components.experiment)
-    inputs = launching.set_inputs(prepared.session)
+    inputs = launching.without_unset(prepared.session)
     session = Session(prepared.plan.physical_name, inputs, options)
     shared = launching.register(prepared.plan, session, components, Window, prepared.windows)
     if "supervision" in prepared.session:

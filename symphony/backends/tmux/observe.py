@@ -232,8 +232,8 @@ def _status(path: str, process: Mapping[str, Any], look: Look) -> ProcessStatus:
     condition = observe.condition(process, listing)
     services: Mapping[str, str] = process.get("services") or {}
     status = replace(_status_of(path, process, condition, look), code=services.get(VARIABLE, ""))
-    # Without a policy, its supervisor restarts a process whose port was in use, and that of the experiment
-    # restarts a process with another.
+    # Even without a policy a process may restart: its own supervisor restarts it if its port was in use, and
+    # the experiment's supervisor restarts it together with another process.
     may_restart = process.get("is_supervised") or any(name.endswith("_BIND") for name in services)
     if not process.get("restart_policy") and not (may_restart and status.state == "running"):
         return status

@@ -31,7 +31,7 @@ POOL_MAX = "symphony/pool-max"
 ATTEMPT = "symphony/attempt"
 # The version of a ConfigMap or Secret that others edited; a new version makes the engine write it again.
 EDITED = "symphony/edited"
-# The digest of the pod's manifest, which decides whether a pod of an interrupted run can stay.
+# The digest of the pod's manifest; the next `up` replaces a pod with another digest.
 DIGEST = "symphony/digest"
 
 # The names of built images, by container; the pod itself runs them by digest.

@@ -43,7 +43,7 @@ def listens(plan: Plan, process: PlannedProcess) -> dict[str, Any] | None:
     }
 
 
-def is_undeclared(container: Values) -> bool:
+def has_default_probe(container: Values) -> bool:
     """Return whether a container has the default probe."""
     return _NAME in texts(container, "startupProbe", "exec", "command")
 
