@@ -41,7 +41,7 @@ class SymphonyError(Exception):
 
 
 class UserError(SymphonyError, ValueError):
-    """A mistake of the user: exit code 2, nothing was started.
+    """A mistake of the user: exit code 2. Nothing was started, unless a provider found it during an `up`.
 
     It has the attributes of SymphonyError: what, where, remedy and details.
 

@@ -66,7 +66,7 @@ class Row(NamedTuple):
             parser.add_argument(*(option or (name,)), **settings)
 
     def words(self, args: argparse.Namespace) -> list[str]:
-        """Return the words after `symphony` that do the same."""
+        """Return the arguments with which `symphony` runs this command."""
         arguments = vars(args)
         words = [self.command]
         for name in _WORDS:

@@ -39,6 +39,7 @@ def _completer(
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         words: list[str] = list(context.params.get("words") or ())
+        # Parser of exec.py sets context.obj if `--` was typed: what follows it is not completed.
         if context.obj is not None or len(words) >= most:
             return []
         unnamed = _names_beginning_with(incomplete, lambda: names(stacks.find(None)))
@@ -73,7 +74,9 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 Force = Annotated[bool, typer.Option("--yes", "-y", "--force", "-f", help="Do not ask for confirmation.")]
 Config = Annotated[
     list[str] | None,
-    typer.Option("--config", "-c", metavar="KEY=VALUE", help="Override a parameter or setting for this run."),
+    typer.Option(
+        "--config", "-c", metavar="KEY=VALUE", help="Set a parameter or setting; `up` keeps it in the stack."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", "-dr", help="Show what would be done; change nothing.")]
 Experiment = Annotated[

@@ -75,7 +75,8 @@ class _Commands:
         with self._lock:
             if self._is_stopped:
                 return None
-            # In a process group, so that only interrupt() passes Ctrl-C on: a second one means "at once".
+            # In a process group of its own, which gets no Ctrl-C from the terminal: interrupt() sends it, and
+            # a second SIGINT would kill the engine of the command.
             process = subprocess.Popen(
                 [*SYMPHONY, *arguments],
                 stdin=subprocess.DEVNULL,

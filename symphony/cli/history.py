@@ -12,7 +12,7 @@ from symphony.engine.state.file_store import StackName
 from symphony.operations import runs, stacks
 
 HEAD = ("run", "started", "by", "git", "changed", "ended", "not recorded")
-# The maximum length of a reason in a row with several.
+# The maximum length of each change with its reason.
 _LONGEST = 60
 
 

@@ -62,7 +62,7 @@ class Live(App[None]):
         Binding("p", "stack", "stack"),
         Binding("d", "check", "connect"),
         Binding("f", "fold", "fold"),
-        # Keys that are typed at once after it belong to the filter.
+        # With priority, so that keys typed right after the slash go to the filter.
         Binding("slash", "filter", "filter", key_display="/", priority=True),
         Binding("escape", "unfilter", show=False),
         Binding("q", "quit", "quit"),

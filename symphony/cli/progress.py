@@ -221,7 +221,10 @@ def _start(path: str, state: str) -> tuple[Any, Any]:
 
 
 def _cause(status: ProcessStatus) -> str:
-    """Return what counts as the same trouble: a wait that runs out is more than the wait before."""
+    """Return a key, the same for equal causes: the last part of the reason, or all of it if blocked.
+
+    So a wait is printed again when its time is over and it blocks the process.
+    """
     return f"blocked: {status.why}" if status.state == "blocked" else status.why.rpartition(": ")[2]
 
 

@@ -102,7 +102,10 @@ def _prepare(base: SelectedStack, words: Sequence[str], name: str | None) -> swe
 
 
 def _check(swept: sweep.Sweep, workspace: Workspace) -> None:
-    """Plan the first new trial, so that mistakes are reported before anything starts."""
+    """Plan the first new trial, so that mistakes are reported before anything starts.
+
+    Set the backend of the sweep, and replace its copies of secret files with links to the originals.
+    """
     if trial := _next_trial(swept):
         selected = sweep.select_trial(swept, trial)
         swept.backend = selected.backend.name

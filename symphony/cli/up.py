@@ -144,7 +144,10 @@ def _run(
     as_json: bool = False,
     later: bool = False,
 ) -> tuple[Planned | None, int, dict[str, Any]]:
-    """Return the plan that was carried out, the exit code, and the JSON of the end; `later` keeps it back."""
+    """Return the plan that was carried out, the exit code, and the JSON of the experiment's end.
+
+    later: whether the caller prints that JSON.
+    """
     planned: Planned | None = None
     with Board(quiet=as_json) as board:
         output.to(output_writer(board, quiet=as_json))

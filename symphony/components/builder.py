@@ -325,7 +325,7 @@ class MemberBuilder(Builder[MemberSpec]):
         """Choose machines. On a group, the amounts are for all its processes together.
 
         Args:
-            pool: The node pool; by default the cheapest whose machines offer the rest.
+            pool: The node pool; by default the cheapest whose machines have what the other arguments request.
             per_machine: A share of a machine, so that this many processes fit on one and no more.
             cpu: Cores, such as 2, 0.5 or "500m".
             memory: Bytes, such as 8e9 or "8Gi".

@@ -77,14 +77,14 @@ _TYPE_NAMES: dict[type, str] = {bool: "true or false", int: "a whole number", fl
 def params(**defaults: bool | float | str) -> Any:
     """Return the parameters of the program as attributes: the stack's settings, else these defaults.
 
-    `symphony up NAME -c lr=0.3` sets a parameter for a run, `pulumi config set lr 0.3` for the stack. Call
+    `pulumi config set lr 0.3` sets a parameter of the stack, and so does `symphony up NAME -c lr=0.3`. Call
     params() once in a program. In a plain script, all parameters have their defaults.
 
     Args:
         defaults: The default of each parameter, which also determines its type.
 
     Raises:
-        UserError: A setting has another type than the default, or looks like a misspelt parameter.
+        pulumi.RunError: A setting has another type than the default, or looks like a misspelt parameter.
 
     Example:
         params = symphony.params(lr=0.1, workers=4)

@@ -34,7 +34,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
     Process. A changed secret or config file restarts nothing.
 
     Args:
-        name: Letters, digits, "-" and "_"; the name of the stack by default.
+        name: Letters, digits, "-" and "_"; by default the stack's name up to its first dot.
         secrets: Files that appear in the folder $SYMPH_SECRETS_DIR of every process.
         configs: Files that need not be kept secret, in $SYMPH_CONFIGS_DIR.
         port_range: The first and the last port for services (tmux).

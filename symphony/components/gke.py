@@ -168,7 +168,8 @@ class GkeCluster(pulumi.ComponentResource):
     Args:
         name: At most 40 lower-case letters, digits and -, a letter first.
         location: A zone such as us-central1-a, or a region, whose control plane survives one zone.
-        pools: The NodePools. A new size is applied in place; a new machine type, GPU or disk replaces it.
+        pools: The NodePools. A new min or max is applied in place. A new machine type or disk re-creates the
+            machines one by one; a new GPU type, spot or name replaces the pool.
         own_network: Whether to create a network; by default the cluster uses the network `default`.
         release_channel: RAPID, REGULAR or STABLE.
         deletion_protection: Whether Google refuses to delete it; symphony refuses while experiments use it.

@@ -152,7 +152,7 @@ class Members:
 
 
 class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroupSpec]):
-    """Processes that share a machine and restart together: a Kubernetes pod, windows `group:process` in tmux.
+    """Processes that share a machine: a Kubernetes pod, which restarts whole, or windows `group:process`.
 
     preamble_cmds, start_dir, code, env, secret_env, image, image_pull_policy and termination_delay apply to
     all its processes, which may override them. The pod's settings are set on the group alone: place,

@@ -76,7 +76,7 @@ class ProgramRun:
 
 
 def program_name() -> str:
-    """Return the default name of an experiment: the stack's name up to the first dot."""
+    """Return the default name of an experiment: the stack's up to its first dot; in a script `experiment`."""
     return pulumi.get_stack().partition(".")[0] if _root() is not None else "experiment"
 
 

@@ -84,7 +84,7 @@ def has_proxy(env: Mapping[str, str]) -> bool:
 
 
 def python() -> dict[str, str]:
-    """Return the variable that makes Pulumi's language host use the Python of symphony."""
+    """Return the variable that makes Pulumi's language host use the Python the user set, else symphony's."""
     return {"PULUMI_PYTHON_CMD": os.environ.get("PULUMI_PYTHON_CMD", sys.executable)}
 
 

@@ -128,7 +128,7 @@ def terminated(outcome: Outcome, verb: str) -> Interrupted:
 
 
 def _is_program_gone(texts: list[str]) -> bool:
-    """Return whether the engine only reports that the program no longer answers."""
+    """Return whether the engine reports nothing, or only that the program no longer answers."""
     lines = [text.strip() for text in texts if text.strip()]
     return all(_NO_ANSWER.search(line) and "\n" not in line for line in lines)
 

@@ -37,7 +37,7 @@ class Deleted:
     """The end of a deletion.
 
     Attributes:
-        processes: The number of processes that the state recorded.
+        processes: The number of processes that the state recorded, or that still ran when the deletion began.
         orphans: The number of further processes, which no state recorded.
         cluster: The name of the cluster, if the stack made one.
         kept: The number of runs that are kept, with their records and logs.

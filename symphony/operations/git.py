@@ -17,7 +17,7 @@ class Git(msgspec.Struct, frozen=True):
     """The state of a repository.
 
     Attributes:
-        changed: The files that differ from the commit, including new files.
+        changed: The files below the folder asked for that differ from the commit, including new files.
     """
 
     commit: str

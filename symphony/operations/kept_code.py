@@ -189,7 +189,10 @@ def _link_target(path: str, folder: str) -> str:
 
 
 def _copy(path: str, name: str, target: Path, before: Path | None) -> bool:
-    """Copy a file, or link to it in an earlier copy; return False for a file that must not be kept."""
+    """Copy a file, or link to it in an earlier copy; return False if the copy must link to the original.
+
+    Skip a settings file, and return True.
+    """
     if is_settings_file(os.path.basename(path)):  # noqa: PTH119 : hot path
         # Settings files may hold encrypted secrets; the record has the other settings.
         return True

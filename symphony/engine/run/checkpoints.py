@@ -13,7 +13,7 @@ from symphony.engine.state import file_store
 from symphony.errors import SymphonyError
 
 VARIABLE = "PULUMI_SKIP_CHECKPOINTS"
-# Ends an error that makes Run start again with checkpoints; the user need not act.
+# The last words of an error after which Run starts again with checkpoints; the user need not act.
 NEEDED = "is only made by a run that keeps checkpoints"
 # The components, and the resources of each provider in providers/.
 _PROVIDERS = ("symphony_docker", "symphony_slurm", "symphony_tmux")

@@ -370,8 +370,8 @@ class Run:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._previous[number] = signal.signal(number, self._on_signal)
             elif number == signal.SIGINT:
-                # A shell's `&` has it ignored. The engine ends its plugins with it, and waits 5 s for one
-                # that inherited that; what is handled here is not inherited.
+                # A command that a shell starts with `&` ignores SIGINT, and its children inherit that. The
+                # engine ends its plugins by SIGINT and would wait 5 s for each. A handler is not inherited.
                 self._previous[number] = signal.signal(number, lambda _number, _frame: None)
 
     def _restore_signals(self) -> None:

@@ -114,7 +114,10 @@ def _listen(path: str) -> socket.socket:
 
 
 def _start(process: dict[str, Any], stdin: socket.socket) -> None:
-    """Start a child of the engine with a socket as its input; its output is not an event of the engine."""
+    """Start a child of the engine with a socket as its input, and discard its standard output.
+
+    Otherwise its lines would come between the engine's events.
+    """
     parent = os.getpid()
     if os.fork() == 0:
         command = process["command"]

@@ -75,7 +75,7 @@ class StackState:
 
     Attributes:
         pending: The urns of the resources whose operation was interrupted.
-        begun: Those of them that a plugin was about to create, as resources without an id.
+        begun: Those of them that were being created, except those of dynamic providers; they have no id.
     """
 
     name: StackName
@@ -224,7 +224,7 @@ def _parse(name: StackName, file: Path, data: bytes) -> StackState:
 
 
 def _restore(name: StackName, file: Path, data: bytes, error: Exception) -> StackState:
-    """Replace a damaged state with the engine's last copy, keep it beside that, and return the copy.
+    """Replace a damaged state with the engine's last copy, keep the old file as .damaged, return the copy.
 
     The engine copies the state before it writes and after each run; on a full disk it leaves an empty file.
     An empty state without a copy is moved away: the stack was never up.
