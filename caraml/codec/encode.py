@@ -52,7 +52,7 @@ def _description(array: Array) -> bytes:
 
 
 def _can_be_cast(array: Any) -> bool:
-    """Return whether a memoryview accepts the array, unlike dates, empty arrays and strides."""
+    """Return whether a memoryview can cast the array to bytes: not dates, empty or non-contiguous arrays."""
     try:
         memoryview(array).cast("B")
         return True

@@ -148,7 +148,7 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
         ) from None
     try:
         status = os.fstat(file)
-        if status.st_uid != os.geteuid():  # of root's receivers: the kernel refuses others before
+        if status.st_uid != os.geteuid():  # reached by root: for others os.open fails
             raise SharedMemoryError(
                 f"process {owner} runs as another user (uid {status.st_uid}), whose shared memory is not"
                 " read; run both programs as the same user"

@@ -45,7 +45,7 @@ class _Connection:
 class ReceiveBudget:
     """The budget of one Wire: the bytes that a peer may have waiting, and what libzmq reads ahead.
 
-    All but `_receive_counted` runs in the background thread.
+    The program's threads call `__init__`, `end` and `_receive_counted`, the background thread all others.
     """
 
     def __init__(self, wire: Any, max_unread: int) -> None:

@@ -219,7 +219,7 @@ class Wire:
         return True
 
     def at_exit(self, stage: int) -> bool:
-        """Close; return True to be called again while a peer may still connect."""
+        """Close in stage 2; return True to be called again: a peer may yet connect, or a call still runs."""
         if stage != 2:
             return False
         if self.link.waiting_messages() and process.exiting_for() < process.EXIT_LINGER_MS / 1000:

@@ -16,12 +16,12 @@ from caraml.transport.socket_monitor import background_thread, private_socket
 
 log = logging.getLogger("caraml")
 
-NULL_DOMAIN = b"caraml"  # of sockets without keys, which are asked about only in such a context
+NULL_DOMAIN = b"caraml"  # of sockets without keys; ZeroMQ asks about them if the context has an authenticator
 _ENDPOINT = "inproc://zeromq.zap.01"
 
 
 class Authenticator:
-    """Answers the ZAP requests of contexts in which a socket with keys has bound; each has a domain."""
+    """Answers the ZAP requests of contexts in which sockets with keys bind; each such socket has a domain."""
 
     def __init__(self) -> None:
         self._domains: dict[bytes, Keys] = {}

@@ -1,1 +1,1 @@
-"""The names of the classic `caraml.utils`: the serializers by name."""
+"""Contains `serializer`, with the serializers by name, as `caraml.utils` of caraml 0.10 did."""

@@ -38,7 +38,7 @@ _CONTENTS = (
     ("kubeconfig", re.compile(r"(?m)^\s*client-key-data\s*:\s*\S")),
     ("AWS secret key", re.compile(r"(?i)secret_?access_?key\W{1,6}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+])")),
     ("registry password", re.compile(r'"auths?"\s*:\s*\{.{0,400}"auth"\s*:\s*"', re.DOTALL)),
-    # detect-secrets looks for the kinds of keys, which source code may mention.
+    # detect-secrets looks for `BEGIN RSA PRIVATE KEY` without the dashes, which source code may mention.
     ("private key", re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----")),
 )
 # A credential is short; larger files are data.

@@ -9,8 +9,9 @@
     usage.json                the CPU and memory of each process that runs
     job.json, ended.json      the job of the experiment, and why it ended
 
-A file that another machine reads is written only once, with a new name for each version, since a shared disk
-may cache the old content of a known name. Other files are replaced as a whole.
+Declarations, requests, launch files and the services files that these read are written only once, with a
+new name for each version, since a shared disk may cache the old content of a known name. Other files are
+replaced as a whole, also those that another machine reads, such as record.json.
 """
 
 from __future__ import annotations

@@ -47,7 +47,10 @@ class Condition:
 
     @property
     def is_good(self) -> bool:
-        """Return whether it needs no repair: it runs, waits, has completed or ended with its primaries."""
+        """Return whether it needs no repair.
+
+        That is so if it runs, waits, is blocked, has completed, or was stopped with the primaries.
+        """
         hold = self.record.hold if self.record is not None else None
         if self.state in ("stopped", "blocked") and hold is not None and hold.stopped:
             return hold.stopped != "stopped"

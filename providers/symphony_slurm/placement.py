@@ -19,7 +19,7 @@ class Nodes:
 
     components: the nodes of each component of the job; two components never share a node.
     hosts: the address of each node, for the supervisor.
-    placed: the nodes of processes that an earlier call placed.
+    placed: the nodes of processes that a killed supervisor placed; the first `place` keeps them.
     """
 
     def __init__(

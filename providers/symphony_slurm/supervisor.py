@@ -73,7 +73,7 @@ _WHY = {
     signal.SIGTERM: "it was cancelled or preempted, or reached its time limit",
     signal.SIGUSR1: "its experiment was deleted, or the last `up` needed another allocation",
 }
-# slurmstepd's line about the end of a job, with its cause, and how old that of this end may be.
+# slurmstepd's line about the end of a job, with its cause; one older than _LAST_RUN is of an earlier run.
 _CANCELLED = re.compile(r"\*\*\* JOB (\d+) ON \S+ CANCELLED AT (\S+)(?: DUE TO ([A-Z ]+?))?(?:,.*)? \*\*\*")
 _LAST_RUN = timedelta(minutes=5)
 _TIME_LIMIT = "it reached its time limit"
@@ -720,7 +720,8 @@ def service_variables(addresses: Mapping[str, Address]) -> dict[str, str]:
 
 def _slurm_reason(output: str, number: int, job: commands.Job | None) -> str:
     """Return why Slurm ends the job, as its last line in the output of the batch script says."""
-    # Slurm shows an ending job as running only at its time limit, of which the line does not tell.
+    # Slurm shows an ending job as running only before its time limit, when it has sent the signal that
+    # --signal requests (see allocations.py) and has printed no line yet.
     if job is not None and job.state == "RUNNING":
         return _TIME_LIMIT
     now = datetime.now()

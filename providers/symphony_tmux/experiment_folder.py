@@ -108,7 +108,7 @@ def are_copied(folder: Path, sources: Iterable[str]) -> bool:
 
 
 def read_json(file: Path, kind: type[Kind], limit: int = 1 << 26) -> Kind | None:
-    """Return the content of a JSON file; None if it is missing, or a process replaced it."""
+    """Return the content of a JSON file; None if it is missing, damaged or not a regular file."""
     try:
         return msgspec.json.decode(files.read(file, limit=limit), type=kind)
     except (OSError, msgspec.DecodeError, RecursionError):
@@ -116,7 +116,7 @@ def read_json(file: Path, kind: type[Kind], limit: int = 1 << 26) -> Kind | None
 
 
 def content(file: Path | str, limit: int = 1 << 30) -> bytes:
-    """Return the content of a file; empty if it is missing, or a process replaced it."""
+    """Return the content of a file; empty if it is missing, too large or not a regular file."""
     try:
         return files.read(file, limit=limit)
     except OSError:

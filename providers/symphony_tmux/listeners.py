@@ -67,7 +67,7 @@ class Listeners:
 
 
 def _first_owner(pid: int, port: int) -> int:
-    """Return the process that passed a socket on to this one, its child; psutil returns any of them."""
+    """Return the topmost ancestor with this listening socket, or this process; psutil returns any of them."""
     while (process := process_table.process(pid)) is not None and port in _listening_ports(process.parent):
         pid = process.parent
     return pid

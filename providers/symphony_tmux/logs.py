@@ -258,7 +258,7 @@ def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> li
 
 
 def _after_newline_from_end(data: bytes, number: int) -> int:
-    """Return the offset after the nth newline from the end; 0 is the end."""
+    """Return the offset after the nth newline from the end; for number 0 that is the end."""
     position = len(data) + 1
     for _ in range(number):
         position = data.rindex(b"\n", 0, position - 1) + 1

@@ -62,7 +62,7 @@ class Tmux(logs.Outputs):
         self._version: object = None
         self._panes: dict[str, Pane] = {}
         self._sockets: Sockets | None = None
-        # Of ended processes, for which it does not change: path -> pane, fact.
+        # path -> pane and fact of a process that has ended, so that the fact does not change.
         self._ended: dict[str, tuple[Pane, Fact]] = {}
 
     def has_changed(self) -> bool:

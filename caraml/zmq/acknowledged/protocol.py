@@ -45,15 +45,15 @@ class Head(NamedTuple):
     Attributes:
         magic: MAGIC, to recognize a head.
         kind: HELLO to DONE.
-        count: In DATA, the flags; in WELCOME and ACK, the size of the window in messages.
+        count: In DATA, the flags; in WELCOME, SHARED and ACK, the size of the window in messages.
         connection: The connection of the session.
         sender: The sender of the session.
         first: In DATA, the sequence of the message; in HELLO, the lowest unacknowledged sequence; in WELCOME
             and ACK, `received`; in READY, `finished`.
         second: In DATA, the identifier of the message; in WELCOME and ACK, `finished`.
-        window_bytes: In WELCOME and ACK, the size of the window in bytes.
-        asked: In HELLO, the last sequence sent before it; WELCOME repeats it: missing messages up to this one
-            are lost, later ones may still arrive.
+        window_bytes: In WELCOME, SHARED and ACK, the size of the window in bytes.
+        asked: In HELLO, the last sequence sent before it. WELCOME repeats it, or has EVERYTHING if the
+            receiver noticed a gap: missing messages up to this one are lost, later ones may still arrive.
     """
 
     magic: int

@@ -93,7 +93,7 @@ class _Topic:
         return next(self.headers)
 
     def next_number(self) -> int:
-        """Return the number of the next message, which has another kind of header."""
+        """Return the number of the next message, whose header is not one of the prepared ones."""
         number = self.number_of(next(self.headers, None) or self.next_headers())
         self.set_next_number(number + 1)
         return number

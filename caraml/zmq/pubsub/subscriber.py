@@ -28,7 +28,7 @@ from caraml.zmq.pubsub.topic_frame import (
 )
 
 _MAX_TOPICS = 1 << 16
-_MAX_TOPIC_BYTES = 16 << 20
+_MAX_KNOWN_TOPIC_BYTES = 16 << 20
 _FETCHED_AT_ONCE = 128
 _LATEST_HWM = 16
 _CATCH_UP = 0.1  # seconds that policy 'latest' looks for a newer message
@@ -279,16 +279,16 @@ class ZmqSub(LoopingEndpoint):
 
     def _add_known_topic(self, head: Head) -> _KnownTopic:
         self._known_topic_bytes += len(head.topic)
-        if len(self._known_topics) >= _MAX_TOPICS or self._known_topic_bytes > _MAX_TOPIC_BYTES:
+        if len(self._known_topics) >= _MAX_TOPICS or self._known_topic_bytes > _MAX_KNOWN_TOPIC_BYTES:
             self._known_topics.clear()
             self._known_topic_bytes = len(head.topic)
         known = self._known_topics[head.topic, head.stream] = _KnownTopic(head, self._wants(head.topic))
         return known
 
     def _wants(self, topic: bytes) -> bool:
-        """Return whether the topic is subscribed to: ZeroMQ compares a prefix with topic and data.
+        """Return whether the topic is subscribed to: ZeroMQ compares prefixes with the whole frame.
 
-        Without subscriptions through this class, the program has set them on the ZeroMQ socket.
+        Without a subscription through this class, all are: the program has subscribed on the ZeroMQ socket.
         """
         return not self._topics or any(topic.startswith(prefix) for prefix in self._topics)
 

@@ -65,7 +65,10 @@ class Subscriptions:
             del self._counts[prefix]  # else topics that come and go would add up
 
     def _disconnect_sender(self, frame: zmq.Frame) -> bool:
-        """Disconnect the sender of a frame, unless it is in this process; return False if it was before."""
+        """Disconnect the sender of a frame, unless it is in this process.
+
+        Return False if its connection is over.
+        """
         try:
             descriptor, address = int(frame.get(zmq.SRCFD)), frame.get("Peer-Address")
         except (zmq.ZMQError, ValueError):

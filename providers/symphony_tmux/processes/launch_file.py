@@ -30,7 +30,7 @@ PANE_VARIABLES = (
 RENDEZVOUS = "SYMPHONY_RENDEZVOUS"
 # In the folder of a process: the failed lines of cmds and preamble_cmds, for `symphony why`.
 FAILED_LINES = "failed-lines"
-# The beginning of the report of a failed line of cmds, which is no last word of a process.
+# The beginning of the report of a failed line of cmds, which process_logs.last_lines leaves out.
 NOTE = b"[symphony: line "
 # A failing line of preamble_cmds ends the process, which would run in the wrong environment. After a failing
 # line of cmds the next line runs, as in any shell. Each failing line is reported once per start.

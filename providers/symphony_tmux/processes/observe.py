@@ -34,7 +34,7 @@ class Condition:
 
     @property
     def is_good(self) -> bool:
-        """Return whether the process runs or has completed."""
+        """Return whether the process runs, has completed, or will start again with the primaries."""
         return self.state in ("running", "completed") or self.resumes
 
     def __str__(self) -> str:

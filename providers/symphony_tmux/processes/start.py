@@ -22,7 +22,7 @@ from symphony_tmux.resource.inputs import WindowInputs
 from symphony_tmux.tmux import client, server
 from symphony_tmux.tmux.client import Pane
 
-SUPERVISOR = Path(__file__).with_name("supervise.pl")
+SUPERVISE_SCRIPT = Path(__file__).with_name("supervise.pl")
 LOG_CAP = 100 * 1024 * 1024
 STARTED = "#{window_id} #{pane_id} #{pane_pid} #{session_id} #{window_index}"
 PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
@@ -183,7 +183,7 @@ def _record_command(folder: Path) -> str:
 
 @lru_cache(maxsize=1)
 def perl() -> str:
-    """Return the path of perl, which restarts processes; empty if there is none or its path needs quotes."""
+    """Return the path of perl, which runs supervise.pl; empty if there is none or its path needs quotes."""
     program = shutil.which("perl") or ""
     return program if PLAIN.fullmatch(program) else ""
 
@@ -191,7 +191,7 @@ def perl() -> str:
 @lru_cache(maxsize=8)
 def _installed_supervisor(home: Path) -> str:
     """Copy the supervisor to a path that needs no quoting and depends on its version, and return the path."""
-    content = SUPERVISOR.read_bytes()
+    content = SUPERVISE_SCRIPT.read_bytes()
     name = f"supervise-{hashlib.sha256(content).hexdigest()[:8]}.pl"
     target = home / "tmux" / name
     if experiment_folder.content(target) != content:

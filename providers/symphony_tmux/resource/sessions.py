@@ -93,7 +93,7 @@ def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
 
 
 def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """Re-create a missing session, and end processes that are not declared."""
+    """Re-create a missing session, write its files and leases, and end undeclared, unrecorded processes."""
     windows.refuse_other_host(olds, f"experiment {olds['name']}")
     spec = inputs.session_inputs(news)
     experiment_folder.lock(spec.server, spec.name)
@@ -104,7 +104,7 @@ def update(olds: Props, news: Props, snapshot: Snapshot) -> dict[str, Any]:
 
 
 def delete(props: Props, snapshot: Snapshot) -> None:
-    """End every process at once, and remove the session, its files and port leases if they exist."""
+    """End all processes together, with their grace, and remove the session, its files and port leases."""
     windows.refuse_other_host(props, f"experiment {props['name']}")
     name, owner, server_name = str(props["name"]), str(props["owner"]), str(props["server"])
     experiment_folder.lock(server_name, name)
@@ -117,7 +117,7 @@ def delete(props: Props, snapshot: Snapshot) -> None:
         for pane in listing.panes
         if pane.owner == owner and not pane.dead
     }
-    # An orphan that no state records has none.
+    # An experiment that no state records has no declared grace.
     grace = float(props.get("grace", 5))
     stop.take_down(
         {supervisor for supervisor in supervisors if supervisor.start}, stop.marker_filter(owner), grace

@@ -193,7 +193,7 @@ def _start_outputs(props: Props) -> dict[str, Any]:
 
 
 def refuse_other_host(props: Props, what: str) -> None:
-    """Raise SymphonyError if the process runs on another machine, which cannot be observed."""
+    """Raise SymphonyError if the state has an invalid name or is of another machine."""
     inputs.refuse_invalid_names(props)
     if props["host"] != host():
         raise SymphonyError(

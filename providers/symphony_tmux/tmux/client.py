@@ -308,7 +308,7 @@ def _float(text: str) -> float:
 
 
 def record_server(server: str, pid: int) -> None:
-    """Record the process of a server in a file beside its socket, which supervisors read, too.
+    """Record the process of a server in `tmux/SERVER.pid` of symphony's home, which supervise.pl reads, too.
 
     A server that was started in a process of an experiment has experiments of its own, and must not end with
     that process.

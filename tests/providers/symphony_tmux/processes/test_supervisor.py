@@ -31,11 +31,11 @@ from tests.sandbox import wait_for
 def _short_pauses(rig: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Divide the pauses of the supervisor before restarts by a hundred; write them into its folder."""
     hurried = rig.home / "supervise.pl"
-    text = start.SUPERVISOR.read_text()
+    text = start.SUPERVISE_SCRIPT.read_text()
     assert text.count("keep_reading($pause)") == 1
     note = 'open(my $note, ">>", "$folder/pauses"); print $note "$pause "; close $note;'
     hurried.write_text(text.replace("keep_reading($pause)", f"{note} keep_reading($pause / 100)"))
-    monkeypatch.setattr(start, "SUPERVISOR", hurried)
+    monkeypatch.setattr(start, "SUPERVISE_SCRIPT", hurried)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def supervise(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]
         os.mkfifo(tmp_path / "pipe")
         attempt, log_cap = "1", "4096"
         words = [str(tmp_path), attempt, "/bin/sh", log_cap, policy, grace, os.uname().machine]
-        command = [start.perl(), *options, str(start.SUPERVISOR), *words]
+        command = [start.perl(), *options, str(start.SUPERVISE_SCRIPT), *words]
         started.append(subprocess.Popen(command, start_new_session=True))
         return started[-1]
 
@@ -85,7 +85,7 @@ def test_the_supervisor_of_an_experiment_is_started_again_however_often_it_was_k
     """Its processes would wait meanwhile, and with them an `up`."""
     _short_pauses(rig, monkeypatch)
     rig.session("a")
-    outputs = rig.start(names.SUPERVISOR, "sh", "-c", "kill -9 $$", restart_policy="Always")
+    outputs = rig.start(names.SUPERVISE_SCRIPT, "sh", "-c", "kill -9 $$", restart_policy="Always")
     rig.until(lambda: reader.restarts(outputs["log"]) > 7)
     assert rig.condition(outputs).state == "running"
     assert Path(outputs["log"]).with_name("pauses").read_text().split()[:7] == ["1", "2", *["4"] * 5]
@@ -141,7 +141,7 @@ def test_the_recorder_ends_if_the_server_is_killed_before_the_supervisor_reads(
     """The recorder (the command behind tmux's pipe-pane) once waited forever for a reader of its pipe."""
     slow = rig.home / "supervise.pl"
     slow.write_text("sleep 100;")
-    monkeypatch.setattr(start, "SUPERVISOR", slow)
+    monkeypatch.setattr(start, "SUPERVISE_SCRIPT", slow)
     server = rig.session("a")["server_pid"]
     rig.start("a", "true")
     rig.until(lambda: _recorders(rig.home))
@@ -453,7 +453,7 @@ def test_a_supervisor_does_not_signal_a_reused_pid_of_its_recorder(tmp_path: Pat
     os.mkfifo(tmp_path / "pipe")
     attempt, log_cap, grace = "1", "4096", "1"
     words = [str(tmp_path), attempt, "/bin/sh", log_cap, "Never", grace, os.uname().machine]
-    supervisor = [start.perl(), str(start.SUPERVISOR), *words]
+    supervisor = [start.perl(), str(start.SUPERVISE_SCRIPT), *words]
     command = [
         "unshare",
         "--pid",
