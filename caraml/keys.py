@@ -73,7 +73,10 @@ class Keys:
         try:
             key = path.read_bytes().strip()
         except OSError as error:
-            raise KeyFileError(f"{path}: {error.strerror}; run python -m caraml.keys {self.folder}") from None
+            raise KeyFileError(
+                f"{path}: {error.strerror}; run python -m caraml.keys {self.folder} on the server,"
+                " and copy a client's files from there"
+            ) from None
         if len(key) != 40:
             raise KeyFileError(
                 f"{path} is not a key: it has {len(key)} characters, not 40; copy the file again"
@@ -122,8 +125,8 @@ def _check(folder: Path, name: str) -> None:
     if len(existing) == 1:
         missing = secret_path if existing == [public_path] else public_path
         raise KeyFileError(
-            f"{existing[0]} exists without {missing.name}; make keys in the server's folder, where both are, "
-            f"or remove it for a new pair"
+            f"{existing[0]} exists without {missing.name}; make the keys in the server's folder, "
+            f"which has both files, or remove {existing[0].name} to make a new pair"
         )
 
 

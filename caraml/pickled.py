@@ -68,7 +68,10 @@ def pickle_codec(
     def decode(head: Buffer, rest: Sequence[Buffer]) -> Any:
         message = head if type(head) is bytes else view(head)
         if message[:2] != PICKLE or len(message) < 3:
-            raise MalformedMessageError(f"{address}: not a pickle of caraml: refused")
+            raise MalformedMessageError(
+                f"{address}: refused a message that caraml's serializer='pickle' did not make;"
+                " use the same serializer on both sides"
+            )
         begin = 3 + message[2]
         stream = message[begin:]
         if signer is not None and not hmac.compare_digest(_tag(signer, stream, rest), message[3:begin]):

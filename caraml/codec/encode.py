@@ -133,7 +133,7 @@ class Encoder:
             self._trees.append(tree)
         if len(body) > MAX_HEADER_BYTES and is_over_limit(body):
             raise MessageTooLargeError(
-                f"the value has more than {MAX_HEADER_BYTES} bytes beside arrays, bytes and long strings; "
+                f"the value has more than {MAX_HEADER_BYTES} bytes without arrays, bytes and long strings; "
                 "put large data into numpy arrays"
             )
         return Parts((TREE + body, *parts)) if parts else TREE + body

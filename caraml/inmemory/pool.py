@@ -264,9 +264,7 @@ def _publish(segment: Segment, head: bytes, spans: list[tuple[int, int]]) -> byt
 
 def _parse_name(name: bytes) -> _Name:
     if name[:2] != _SHARED:
-        raise MalformedMessageError(
-            "the message is not a name of shared memory, as SharedPool.put returns it"
-        )
+        raise MalformedMessageError("the message is not a name that SharedPool.put returned")
     try:
         return _unpack(memoryview(name)[2:])
     except msgspec.MsgspecError as error:

@@ -31,8 +31,8 @@ _EVENTS = (
     | zmq.Event.MONITOR_STOPPED
 )
 _HANDSHAKE_ERRORS = {
-    zmq.Event.HANDSHAKE_FAILED_AUTH: "the key is not allowed",
-    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "no key, another security mechanism, or not ZeroMQ",
+    zmq.Event.HANDSHAKE_FAILED_AUTH: "the server does not allow the client's key",
+    zmq.Event.HANDSHAKE_FAILED_PROTOCOL: "a side has no key or another security mechanism, or is not ZeroMQ",
     zmq.Event.HANDSHAKE_FAILED_NO_DETAIL: "closed during the handshake: a wrong server key, or not ZeroMQ",
 }
 _event = struct.Struct("=Hi")  # as ZeroMQ writes it; pyzmq's own reader loads asyncio

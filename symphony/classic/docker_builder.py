@@ -216,7 +216,7 @@ def _directory(settings: Mapping[str, Any]) -> dict[str, Any]:
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise UserError(
             f"the name of a context directory leads out of the build context: {name}",
-            remedy="Set it to a relative path without ..",
+            remedy='Set it to a relative path that does not contain ".."',
         )
     return {"force_update": False, **settings}
 

@@ -127,7 +127,10 @@ def _selected_run(
     from symphony.operations import rerun
 
     if selected.overrides:
-        raise UserError("-c and --run exclude each other", remedy="Run `up --run` first, then `up -c`")
+        raise UserError(
+            "-c and --run exclude each other",
+            remedy="Give one of them: --run restores the settings of that run, -c runs the current code",
+        )
     restored, differences = rerun.prepare(selected, number)
     if differences:
         print(f"Different from run {number}:", file=to)

@@ -331,7 +331,7 @@ def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
     wanted = f" {version}" if version else ""
     return SymphonyError(
         f"the Pulumi plugin {name}{wanted} is not installed",
-        remedy=f"Run `pulumi plugin install {kind} {name}{wanted}`",
+        remedy=f'Run `eval "$(symphony env)"; pulumi plugin install {kind} {name}{wanted}`',
     )
 
 
@@ -348,7 +348,7 @@ def _damaged_state_error(stack: str, project: str) -> SymphonyError:
     return SymphonyError(
         f"the engine cannot load the state of {stack}",
         where=paths.store_url(),
-        remedy=f"`pulumi stack export --stack={name}` shows why",
+        remedy=f'`eval "$(symphony env)"; pulumi stack export --stack={name}` shows why',
     )
 
 

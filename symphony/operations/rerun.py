@@ -65,7 +65,7 @@ def _not_kept(target: SelectedStack, run: runs.Run) -> UserError:
     remedy = f"Choose another run of `symphony history {target.name.stack}`"
     if run.is_of_project and run.git is not None:
         reason += f"; its commit {run.git.commit[:12]} is no longer in {run.folder}"
-    return UserError(f"the code of run {run.number} is not kept: {reason}", remedy=remedy)
+    return UserError(f"the code of run {run.number} cannot be restored: {reason}", remedy=remedy)
 
 
 def _is_in_registry(image: str) -> bool:

@@ -206,7 +206,7 @@ def trials_of(words: Sequence[str], name: str) -> list[dict[str, str]]:
     if len({len(values) for values in drawn.values()}) > 1:
         raise UserError(
             "the random parameters have different numbers of draws",
-            remedy="Write the same number behind each, such as log(1e-4,1e-1)*20",
+            remedy="Write the same number after the * of each, such as log(1e-4,1e-1)*20",
         )
     grid = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
     draws = [dict(zip(drawn, values, strict=True)) for values in zip(*drawn.values(), strict=True)] or [{}]

@@ -466,7 +466,8 @@ def _interrupted_operations(message: str) -> str:
     if not begun:
         return ""
     foreign = ", ".join(_resource_name(urn) for urn in begun if "symphony:index:" not in urn)
-    remedy = f"`pulumi refresh` shows the state of {foreign}" if foreign else "this run completes it"
+    refresh = f'`eval "$(symphony env)"; pulumi refresh` shows the state of {foreign}'
+    remedy = refresh if foreign else "this run completes it"
     return f"an earlier run was interrupted at {', '.join(map(_resource_name, begun))}: {remedy}"
 
 

@@ -249,7 +249,8 @@ def _misfits(
 
 def _tight_pool(pool: str) -> Problem:
     what = f"pool {pool} is almost full at its maximum size: some pods may stay Pending"
-    return Problem(what, "raise its maximum, or give its pods equal shares in place()")
+    remedy = "raise the pool's max, or give all its pods the same size, as by place(per_machine=4)"
+    return Problem(what, remedy)
 
 
 def _resources(

@@ -182,7 +182,7 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
         (
             "error: no resource plugin 'pulumi-resource-gcp' found in the workspace at "
             "version v10.2.0 or on your $PATH",
-            "Run `pulumi plugin install resource gcp 10.2.0`.",
+            'Run `eval "$(symphony env)"; pulumi plugin install resource gcp 10.2.0`.',
             1,
         ),
         ("error: Exception calling application: [Errno 111] Connection refused", "the relay between", 1),

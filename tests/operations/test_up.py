@@ -70,7 +70,10 @@ these resources to complete. For example, if you are using AWS, you can confirm 
     ("second", "then"),
     [
         (f"{EXPERIMENT}$symphony:index:Process$kubernetes:core/v1:Pod::b", "this run completes it"),
-        (f"{STACK}gcp:storage/bucket:Bucket::b", "`pulumi refresh` shows the state of b"),
+        (
+            f"{STACK}gcp:storage/bucket:Bucket::b",
+            '`eval "$(symphony env)"; pulumi refresh` shows the state of b',
+        ),
     ],
     ids=["ours", "foreign"],
 )

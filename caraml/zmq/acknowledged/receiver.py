@@ -323,7 +323,7 @@ class ZmqReceiver(LoopingEndpoint):
         if isinstance(session, SharedSession):
             self._reject(
                 MalformedMessageError(
-                    "the message did not come through the proxy of the earlier messages of its session"
+                    "the message came directly, but the earlier messages of its session came through a proxy"
                 )
             )
         elif head.first < 1:

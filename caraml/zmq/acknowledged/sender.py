@@ -204,7 +204,11 @@ class ZmqSender(Endpoint):
         return self.unacknowledged > 0
 
     def _warn_of_loss(self) -> None:
-        log.warning("%s: closed with %d messages unacknowledged", self.address, self.unacknowledged)
+        log.warning(
+            "%s: closed with %d unacknowledged messages, which may be lost",
+            self.address,
+            self.unacknowledged,
+        )
 
     def in_use(self) -> bool:
         """Return False: at exit caraml closes the Wire by itself, and this object through `close_at_exit`."""

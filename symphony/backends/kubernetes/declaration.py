@@ -235,8 +235,11 @@ def _pod_settings(part_name: str, part: _Part, settings: Settings) -> Problems:
             what = f"{part_name} sets the label {quoted(key)}, which symphony itself sets"
             yield Problem(what, "use another label", (part.at(f"labels {key}"),))
     if settings.controller != workloads.POD and part.pod.restart_policy == "Always":
+        what = (
+            f'{part_name} sets restart_policy to "Always", which a pod of a {settings.controller} cannot have'
+        )
         yield Problem(
-            f'{part_name} sets restart_policy to "Always", but the pod of a {settings.controller} ends',
+            what,
             'set "OnFailure", or remove symphony:controller',
             (part.at("restart_policy"),),
         )
@@ -329,7 +332,7 @@ def _reserved_fields(yml: Values) -> Iterator[str]:
             if str(key).startswith("symphony/") or key in _RESERVED_KEYS:
                 yield f"sets metadata.{name} {quoted(key)}"
     if "containers" in spec and spec["containers"] in (None, []):
-        yield "removes spec.containers"
+        yield "has an empty spec.containers"
 
 
 def _dangers(fields: Any) -> Iterator[str]:

@@ -230,4 +230,4 @@ def _refuse_foreign(client: Client, recorded: Recorded, uids: Mapping[str, str],
 
 
 def _forget_remedy(stack: str) -> str:
-    return f"`pulumi stack rm {stack} --force` forgets the experiment"
+    return f'`eval "$(symphony env)"; pulumi stack rm {stack} --force` forgets the experiment'

@@ -114,7 +114,8 @@ def require_plugin(name: str) -> None:
         return
     raise SymphonyError(
         f"Pulumi's plugin {name} {version} is not installed, and {' and '.join(_HOSTS)} do not answer",
-        remedy=f"Set https_proxy, or run `pulumi plugin install resource {name} {version} --file FILE`",
+        remedy='Set https_proxy, or run `eval "$(symphony env)"; pulumi plugin install resource'
+        f" {name} {version} --file FILE`",
     )
 
 

@@ -115,7 +115,8 @@ def _check_job(
     except SymphonyError as error:
         # `sbatch --test-only` refuses what sbatch would queue until those nodes are back.
         if missing := _unavailable_nodes(options, settings):
-            return (), (Problem(f"{request}{new}; Slurm expects no start now: {error.what}; {missing}", ""),)
+            what = f"{request}{new}; it will wait until enough nodes are back: {error.what}; {missing}"
+            return (), (Problem(what, ""),)
         what = f"{request}{new}, but Slurm would not start it: {error.what}"
         return (Problem(what, "request less, or change the settings of the stack", (spec.where,)),), ()
     time = start[:16].replace("T", " ")

@@ -135,7 +135,8 @@ def ensure_same_location(
     if recorded.host not in ("", host()):
         raise UserError(
             f"{name} was started on {recorded.host}, and this machine is {host()}",
-            remedy=f"Run this command on {recorded.host}",
+            remedy=f"Run this command on {recorded.host}; if this machine was renamed, set SYMPHONY_HOST to"
+            " its old name",
         )
     return recorded
 

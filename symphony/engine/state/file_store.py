@@ -288,7 +288,8 @@ def damaged_error(name: StackName, file: Path) -> SymphonyError:
     return SymphonyError(
         f"the state of {name.stack} is damaged, and no copy of it can be read",
         where=str(file),
-        remedy="Load a file of `pulumi stack export` with `pulumi stack import`, or move the state away: "
+        remedy='If you have a file of `pulumi stack export`, run `eval "$(symphony env)"; pulumi stack import'
+        f" --stack={name} --file FILE`; or move the damaged file away: "
         "`symphony ls` then shows the processes that still run",
     )
 

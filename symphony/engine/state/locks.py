@@ -81,7 +81,8 @@ def locked_error(stack: str, lock: Lock) -> StackLocked:
     """Return the error of a stack that another run is changing."""
     wait = "Wait until that run has ended"
     if not lock.is_here:
-        wait += f", or if {lock.host} is gone for good: `pulumi cancel {stack}`"
+        cancel = f'`eval "$(symphony env)"; pulumi cancel {stack}`'
+        wait += f", or if {lock.host} is gone for good: {cancel}"
     return StackLocked(f"{stack} is being changed by {lock.owner()}", remedy=wait)
 
 

@@ -92,7 +92,8 @@ def test_a_failed_resource_keeps_the_others(run: Runner) -> None:
         ("raise pulumi.RunError('rl cannot run\\n  one\\n  two')", "rl cannot run.", "  one\n  two", 2),
         (
             "pulumi.CustomResource('random:index:Id', 'x', {})",
-            "the Pulumi plugin random is not installed. Run `pulumi plugin install resource random`.",
+            'the Pulumi plugin random is not installed. Run `eval "$(symphony env)"; pulumi plugin install'
+            " resource random`.",
             "",
             1,
         ),

@@ -85,7 +85,7 @@ def test_locks_of_dead_owners_are_removed(owner: int) -> None:
 
 def test_the_lock_of_another_host_is_never_removed() -> None:
     file = lock(hostname="elsewhere", pid=dead_pid(), timestamp="2020-01-01T00:00:00Z")
-    with pytest.raises(SymphonyError, match=r"on elsewhere since 2020-01-01 .*`pulumi cancel rl`"):
+    with pytest.raises(SymphonyError, match=r"on elsewhere since 2020-01-01 .*pulumi cancel rl`"):
         locks.recover("symphony", "rl")
     assert file.exists()
 
