@@ -85,7 +85,7 @@ def test_the_supervisor_of_an_experiment_is_started_again_however_often_it_was_k
     """Its processes would wait meanwhile, and with them an `up`."""
     _short_pauses(rig, monkeypatch)
     rig.session("a")
-    outputs = rig.start(names.SUPERVISE_SCRIPT, "sh", "-c", "kill -9 $$", restart_policy="Always")
+    outputs = rig.start(names.SUPERVISOR, "sh", "-c", "kill -9 $$", restart_policy="Always")
     rig.until(lambda: reader.restarts(outputs["log"]) > 7)
     assert rig.condition(outputs).state == "running"
     assert Path(outputs["log"]).with_name("pauses").read_text().split()[:7] == ["1", "2", *["4"] * 5]
