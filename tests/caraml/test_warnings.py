@@ -48,7 +48,7 @@ def test_a_pusher_warns_about_unsent_messages_at_exit_and_close(spawn, end):
 
 @pytest.mark.timeout(30)
 def test_a_pusher_warns_about_unsent_messages_when_its_puller_has_ended(spawn):
-    """The count once ended with the first connection."""
+    """Messages sent after a first connection had ended were once not counted."""
     program = spawn("""
         import time
         import numpy as np

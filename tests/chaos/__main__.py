@@ -1,7 +1,7 @@
 """Disturb experiments at random moments, and count the disturbances they survive.
 
 make chaos                            for an hour
-make chaos-short                      for three minutes, with other seeds each time
+make chaos-short                      for three minutes; both draw new seeds at every start
 make chaos KIND='kill engine' SEED=7  repeat one of them
 """
 

@@ -1,4 +1,4 @@
-"""Run several commands at once on one experiment: they take turns, and the last one decides."""
+"""Run several commands at once on one experiment: each succeeds, or prints one line of error."""
 
 from __future__ import annotations
 

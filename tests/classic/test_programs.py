@@ -76,7 +76,7 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[st
 def test_classic_programs_run_on_tmux(program: tuple[str, Sandbox]) -> None:
     name, sandbox = program
     experiment, lines = RUNS[name]
-    # As the program of a project it is only planned, by symphony and by pulumi.
+    # As the program of a project it is only planned.
     assert f"{len(lines)} to start" in sandbox.symphony("plan", experiment).out
     (sandbox.folder / "Pulumi.yaml").unlink()
     # As a script it is planned, then launched.

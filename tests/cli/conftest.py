@@ -32,7 +32,7 @@ with Experiment() as e:
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """The experiment `rl` of six processes, one of which has failed, and `rl-2` that was never started."""
+    """Yield a sandbox with the experiment `rl`: five processes, of which `wild` has failed."""
     with sandbox_in(tmp_path_factory.mktemp("lab"), "lab") as sandbox:
         sandbox.write(PROGRAM)
         ran = sandbox.symphony("up", "rl", "-y", code=None)

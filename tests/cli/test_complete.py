@@ -46,7 +46,6 @@ def test_up_completes_program_names_and_nothing_in_a_broken_project(sandbox: San
 
 
 def test_install_completion_works_in_bash(sandbox: Sandbox) -> None:
-    """"""
     user = sandbox.home.parent / "user"
     user.mkdir()
     env = {"HOME": str(user), "PATH": f"{SYMPHONY.parent}{os.pathsep}{os.environ['PATH']}"}

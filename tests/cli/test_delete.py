@@ -150,7 +150,7 @@ def test_delete_orphans_lists_and_ends_processes_without_state(sandbox: Sandbox)
     assert "symphony delete rl ends it" in rows["rl"]["hint"]
     assert rows["rl-2"]["state"] == "running"
     other_store = {"PULUMI_BACKEND_URL": f"file://{sandbox.home.parent / 'other'}"}
-    assert sandbox.symphony("ls", "--json", env=other_store).json == [], "another store knows its own"
+    assert sandbox.symphony("ls", "--json", env=other_store).json == [], "a store lists only its own"
     assert sandbox.symphony("delete", "rl", "-y", env=other_store, code=2).err
 
     assert "Deleted rl: stopped 2 processes" in sandbox.symphony("delete", "rl", "-y").out

@@ -35,7 +35,7 @@ def test_plan_and_up_print_program_output_with_a_prefix(sandbox: Sandbox) -> Non
         "program | WARNING:root:3 workers",
     ):
         assert line in planned
-    # As of an unknown machine type of a GkeCluster.
+    # pulumi.log.warn(), which GkeCluster calls too, for example for an unknown machine type.
     assert planned.count("the disk is slow") == 1
     facts = sandbox.symphony("plan", "rl", "--json")
     assert facts.json["stack"] == "rl"

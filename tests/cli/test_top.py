@@ -232,7 +232,7 @@ def test_long_names_are_cut_so_that_important_columns_fit() -> None:
                 assert sum(column.width + 2 for column in columns.values()) <= 80
             height = app.query_one("#services").styles.height
             assert height is not None
-            assert height.value == 1 + len(edges), "Textual at times takes none for it"
+            assert height.value == 1 + len(edges), "Textual sometimes gives it no height"
 
     asyncio.run(run())
 

@@ -30,7 +30,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         assert "no experiment" in made.symphony("why", "x", code=2).err
         made.write(PROGRAM)
         made.symphony("up", "rl", "-y", code=None)
-        wait_for(lambda: made.processes("rl")["none"]["state"] == "failed", 20, "none has failed")
+        wait_for(lambda: made.processes("rl")["none"]["state"] == "failed", 20, "process none has failed")
         yield made
 
 

@@ -64,7 +64,7 @@ def public_api() -> Iterator[tuple[type[Any] | None, Callable[..., Any]]]:
 
 
 def parameters(thing: Callable[..., Any]) -> list[str]:
-    """Return the parameters that a docstring must explain, without the options that a class explains."""
+    """Return the parameters that a docstring must explain; for a class also the keywords of its options."""
     if thing is tmux_session.Session:
         return []
     every = inspect.signature(thing).parameters.values()

@@ -87,7 +87,6 @@ def test_the_tag_has_the_experiment_and_the_digest_of_the_content(declare_image:
     ],
 )
 def test_an_image_platform_without_a_matching_node_is_a_problem(platform: str, what: list[str]) -> None:
-    """"""
     with serving(lambda _: (200, NODES)) as api:
         result = expand.platform_problems(api.client(), [PlannedImage("rl", "r.io/rl:1", platform, {})])
         assert [each.what for each in result] == what

@@ -171,7 +171,7 @@ def test_type_checkers_find_each_mistake_and_nothing_else(
     assert {lines[number] for number in result - wrong} == set(), "found where nothing is wrong"
 
 
-# Words of the examples that need Docker, a cluster, or an experiment that runs; others test what they do.
+# Words in examples that need Docker, a cluster or a running experiment; other tests cover these calls.
 NEED_MORE = re.compile(
     "cluster|builder|dispatcher|session|planned|self|MyParser|symphony.tmux|get_process|run_program"
     "|clean_images|with Experiment|subprocess",

@@ -164,7 +164,7 @@ class Backend(ABC):
 
     def runs_again(self, stack: str, path: str, before: Mapping[str, list[str]]) -> bool:
         """Return whether a process runs and has started again since these identities."""
-        # In tmux its window goes on, and a pod is another one.
+        # In tmux the identity stays and `restarts` grows; a new pod has another identity and no restarts.
         status, living = self.statuses(stack)[path], self.identities(stack).get(path)
         is_another = status["restarts"] > 0 or (living is not None and living != before[path])
         return status["state"] == "running" and is_another

@@ -11,7 +11,7 @@ from tests.conformance.backend import Backend
 
 
 class LocalBackend(Backend):
-    """Finds processes by the marker in their environment; a supervisor is the root of each tree."""
+    """Finds processes by the marker in their environment; in tmux a supervisor is the root of each tree."""
 
     notify = "sh -c 'echo notified $NAME $STATE $EXIT >>told'"
 

@@ -62,12 +62,12 @@ def test_up_without_an_edit_changes_nothing(history: dict[str, Snapshot]) -> Non
 
 
 def test_only_the_edited_process_restarts(history: dict[str, Snapshot]) -> None:
-    """Not for a process and a service that are added at the same time."""
+    """A process and a service that are added at the same time restart no other process."""
     before, after = history["nothing"], history["edited"]
     assert after.same(before) == ALWAYS - {"client"}
     assert set(after.identities) == ALWAYS | {"late"}
     assert after.services["late"]["SYMPH_GAMMA_ADDR"]
-    assert after.statuses["client"]["restarts"] == 0, "it was told to"
+    assert after.statuses["client"]["restarts"] == 0, "a restart by `up` is not counted"
     assert after.statuses["client"]["since"] > before.statuses["client"]["since"]
     assert {path: after.statuses[path]["since"] for path in ALWAYS - {"client"}} == {
         path: before.statuses[path]["since"] for path in ALWAYS - {"client"}

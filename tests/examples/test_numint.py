@@ -1,4 +1,4 @@
-"""numint refuses invalid settings; its demo detects right, wrong and missing results."""
+"""numint refuses invalid settings; its demo tells right from wrong results, and leaves nothing running."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def test_the_demo_checks_the_result_and_leaves_another_numint_untouched(sandbox:
     ran = demo(sandbox, code=0)
     assert "log = 0.693147180560" in ran.out
     assert before == sandbox.trees()
-    # The second run has only its own output to judge by.
+    # The demo must judge its second run by that run's output, not by the first's.
     settings_of(sandbox, "numint.demo", steps="3", pieces="3")
     assert "WRONG" in demo(sandbox, code=1).out

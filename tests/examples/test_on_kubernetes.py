@@ -29,7 +29,7 @@ Made = Callable[..., AbstractContextManager[Sandbox]]
 
 @pytest.fixture
 def project_on_cluster(cluster: Access, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """Return the root project with a stack for the cluster; its image starts in a folder of the examples."""
+    """Return make(stack, folder), which yields the root project with that stack; its pods start in folder."""
     if not cluster.registry:
         pytest.skip("SYMPHONY_TEST_KUBECONFIG names a cluster without a registry to push an image to")
 
@@ -120,7 +120,7 @@ def test_every_caraml_pattern_works_on_pods(project_on_cluster: Made, cluster: A
         try:
             wait_for(all_work, 180, "all work", pause=1)
         except AssertionError:
-            # The server of request_reply.py prints a traceback on purpose.
+            # Without echo-server: it prints a traceback on purpose, which Sandbox.run refuses.
             logs = ("logs", "zmq.pods", *PRINTED, "queue-push", "results-receiver", "proxy")
             pytest.fail("\n".join(sandbox.symphony(*words).out for words in (("process", "zmq.pods"), logs)))
 

@@ -22,7 +22,7 @@ from symphony.operations.stacks import match_processes
 from tests.sandbox import ROOT, Sandbox, wait_for
 
 FOLDER = ROOT / "examples/surreal"
-# The mean of an untrained network is at most 80 steps of CartPole and -900 of Pendulum.
+# The mean return to reach in a short training; that of an untrained network is at most 80 and -900.
 SHORT = {"CartPole-v1": 195, "Pendulum-v1": -400}
 REPLAY: dict[str, dict[str, Any]] = {
     "CartPole-v1": {},
@@ -47,7 +47,7 @@ def configure(sandbox: Sandbox, **settings: Any) -> None:
 
 @pytest.mark.thorough
 def test_the_stacks_of_the_readme_need_no_settings(sandbox: Sandbox) -> None:
-    """surreal.one has one agent, and all roles of surreal.pendulum are told its environment."""
+    """surreal.one has one agent, and the four agents of surreal.pendulum run in Pendulum-v1."""
     one, pendulum = (
         sandbox.symphony("plan", stack, "--json").json["plan"]["processes"]
         for stack in ("surreal.one", "surreal.pendulum")

@@ -1,4 +1,4 @@
-"""examples/surreal on Slurm: docs/slurm.md goes from a login to its curve."""
+"""The commands of docs/slurm.md run examples/surreal on Slurm and plot its learning curve."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _pack_pool(fleet: Fleet, pool: Pool) -> dict[str, int]:
             free[result[name]] -= taken[name]
         else:
             return result
-    raise AssertionError(f"nobody knows how the pods of {pool.name} are packed")
+    raise AssertionError(f"neither order packs the pods of {pool.name} on its machines")
 
 
 def _share(amounts: Amounts, allocatable: Amounts) -> float:

@@ -48,7 +48,7 @@ def flood(port):
             pass
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts what a connection brought")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the bytes of a connection")
 @pytest.mark.timeout(90)
 def test_a_publisher_disconnects_a_flood_of_subscriptions(spawn):
     """One such subscriber once took 950 MB, and 18 s of one pub()."""

@@ -143,6 +143,6 @@ def test_a_reused_descriptor_is_not_closed():
         budget.look()
         os.close(write)
         os.set_blocking(number, False)
-        assert os.read(number, 1) == b"", "it has another end"
+        assert os.read(number, 1) == b"", "the descriptor is no longer the pipe"
         os.close(number)
     assert budget.wait_ms() == -1

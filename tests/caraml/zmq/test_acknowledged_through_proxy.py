@@ -92,7 +92,7 @@ def test_no_message_is_lost_when_a_receiver_behind_a_proxy_is_killed(proxy, spaw
     before = numbers(got[:1]) - in_hand
     wait_for(lambda: numbers(got[1:]) | before == set(range(300)), 10, "all are printed")
     again = [line.split() for lines in got[1:] for line in lines if line[:1].isdigit()]
-    assert all(flag == "1" for n, _, flag in again if int(n) in before | in_hand)  # given before, it says so
+    assert all(flag == "1" for n, _, flag in again if int(n) in before | in_hand)  # flag 1: redelivered
 
 
 @pytest.mark.timeout(30)

@@ -100,7 +100,7 @@ def test_a_program_with_other_resources_restarts_with_checkpoints_and_creates_th
     checkpoint_modes: Callable[..., list[str]], tiny: Workspace
 ) -> None:
     program = f"{COMPONENT}; Thing('x')"
-    assert checkpoint_modes(program, "preview") == ["with"], "a preview has none, and refuses nothing"
+    assert checkpoint_modes(program, "preview") == ["with"], "a preview never skips them: one run"
     assert checkpoint_modes(program) == ["without", "with"]
     types = [each.type for each in file_store.read_state(StackName(tiny.project, "dev")).resources]
     assert types.count("pulumi-python:dynamic/tiny_provider:Thing") == 1

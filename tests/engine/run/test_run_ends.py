@@ -36,7 +36,7 @@ print(run.outcome.result, flush=True)
 sys.exit(130 if run.outcome.result == "interrupted" else run.outcome.exit_code)
 """
 
-# Otherwise a test could wait for this engine for ten minutes.
+# With these, one Ctrl-C would leave the engine running for up to ten minutes: only a second ends it at once.
 PATIENT = """
 from symphony.engine.run import run as runs, watchdog
 watchdog.SAVE_AFTER, runs.KILL_AFTER = 500.0, 600.0

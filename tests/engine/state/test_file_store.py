@@ -60,7 +60,7 @@ def test_read_resources_and_pending_operations(ending: str) -> None:
     assert root.outputs == {"answer": 42}
     assert (agent.name, agent.id, agent.parent) == ("agent-0", "%4", ROOT)
     assert agent.created == pytest.approx(1795252200.123456)
-    assert len(state.resources) == 2, "what is on its way out is not there twice"
+    assert len(state.resources) == 2, "a resource marked for deletion is left out"
     assert state.pending == ("urn:x::agent-1",)
 
 
