@@ -5,7 +5,8 @@ surreal:settings       options of the roles: environment, seed, ... (examples/su
 surreal:agents         number of agents, default 4; surreal:evals of evaluators, default 1
 surreal:colocateAgent  how many agents share a process group (a pod on Kubernetes); likewise colocateEval
 surreal:batchAgent     how many agents share a process; likewise batchEval
-surreal:folder         folder of checkpoints, logs and TensorBoard files: in examples/surreal; in pods a mount
+surreal:folder         folder of checkpoints, logs and TensorBoard files, relative to examples/surreal; in a
+                       pod an absolute path, where surreal:nfs or a volume of the pod `nonagent` is mounted
 surreal:image          the image to build for all pods: options of Image (repository, dockerfile, ...)
 surreal:podTypes       by name: image, resource_request, resource_limit, selector, tolerations, and either
                        place (options of place()) or assign_to (options of GKEDispatcher)
@@ -105,7 +106,7 @@ def settle(pod: Process | ProcessGroup, processes: list[Process], kind: dict[str
                 raise UserError(
                     "assign_to needs the pools of a cluster",
                     where=f"surreal:podTypes in {config_file}",
-                    remedy="Set surreal:tfJson to its .tf.json, or say place instead",
+                    remedy="Set surreal:tfJson to its .tf.json, or use place instead of assign_to",
                 )
             group = pod if isinstance(pod, ProcessGroup) else None
             dispatcher.assign_to(process, process_group=group, **kind["assign_to"])

@@ -106,7 +106,7 @@ def test_the_program_of_dependent_steps_runs_in_order(lab: Sandbox) -> None:
 
 
 def test_the_screen_of_problems_matches_real_output(sandbox: Sandbox) -> None:
-    """The program has the mistakes of the README on the same lines."""
+    """The program has the mistakes of docs/code.md on the same lines."""
     lines = {
         1: "from symphony import Experiment",
         2: "experiment = Experiment('rl')",

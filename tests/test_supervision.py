@@ -109,7 +109,7 @@ def world() -> World:
 
 
 def _supervisors_of(world: World, **more: Any) -> Iterator[Supervisor]:
-    """Return a supervisor for each step: every second one is killed and taken up by another."""
+    """Run `up`, and return a supervisor for each step: before every second step a new one takes over."""
     declared = Declaration(name="rl", **more)
     world.up(declared)
     return _supervisors(world, declared)
@@ -182,7 +182,7 @@ def test_a_chain_of_300_and_1000_dependents_of_one_process_start_quickly(world: 
     _steps(supervisors, 300)
     assert {world.states[path] for path in chain} == {"running"}
     assert {world.states[path] for path in wide} == {"waiting"}
-    # 2 % of a CPU at one step per second is 20 ms; half of that is for the simulated world.
+    # 2 % of a CPU at one step per second is 20 ms a step; the simulated world may take as much again.
     assert time.process_time() - began < 300 * 0.04
     world.end("c0")
     _steps(supervisors)
@@ -597,7 +597,7 @@ def test_after_random_ends_and_restarts_all_processes_come_up(world: World, seed
 
 
 def _may_block(path: str, world: World, members: Mapping[str, Member]) -> bool:
-    """A server that has ended is ready no more."""
+    """Return whether it waits for a blocked process, or for the readiness of a server that has ended."""
     waits = members[path].waits_for
     return any(
         (wait.condition == "ready" and members[wait.path].ports and world.states[wait.path] == "completed")

@@ -1,4 +1,4 @@
-"""stacks/surreal.py for the original Symphony: `python examples/surreal/classic.py`, from the root.
+"""stacks/surreal.py in the API of the original Symphony: `python examples/surreal/classic.py`, from the root.
 
 Both give the same plan. SURREAL_CONFIG names a YAML file with the content of the original's ~/.surreal.yml.
 """

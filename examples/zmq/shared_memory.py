@@ -32,7 +32,7 @@ def writer() -> None:
     with ZmqClient(**where("frames"), timeout=30) as asking:
         asking.request(pool.put(np.ones(SHAPE, np.uint8)))  # one copy, into the pool
         for _ in range(COUNT - 1):
-            frames = pool.empty(SHAPE, np.uint8)  # none: made where the reader reads it
+            frames = pool.empty(SHAPE, np.uint8)  # no copy: this array is in the pool already
             frames[:] = 1
             asking.request(pool.put(frames))
             del frames

@@ -1,1 +1,1 @@
-"""The benchmark table of `make bench`: each row measures both sides interleaved in one run."""
+"""The benchmarks: `make bench` for symphony, `python -m tests.benchmarks.caraml` for caraml."""

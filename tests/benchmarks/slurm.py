@@ -19,7 +19,7 @@ from toolchain.slurm.cluster import NODES, Slurm
 RUNS = 3
 DEADLINE = 600.0
 FEW, MANY = 100, 400
-# Of each node: 400 srun take some GB on the first, on either side.
+# Memory for the job on each node: 400 srun need some GB on the first, for symphony and for the script.
 MEMORY = "--mem=16000M"
 # Seconds for which the supervisor is watched.
 LOOK = 20.0
@@ -122,7 +122,7 @@ def _used_by_supervisor() -> float:
         for process in psutil.process_iter(["cmdline"])
         if "symphony_slurm.supervisor" in (process.info["cmdline"] or ())
     )
-    # The ends of the starts are over then.
+    # By then the supervisor has finished starting the steps.
     time.sleep(5)
     before, began = supervisor.cpu_times(), time.monotonic()
     time.sleep(LOOK)

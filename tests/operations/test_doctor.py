@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 @pytest.fixture(autouse=True)
 def without_kubernetes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user without kubeconfig, plugin or home."""
+    """Set KUBECONFIG to a missing file; the homes of the test (`own_home`) have no plugin."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
 
 

@@ -33,7 +33,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def disk(sandbox: Sandbox) -> Iterator[Path]:
-    """A sandbox whose state is on a disk of 600 KiB."""
+    """Mount a disk of 600 KiB as the state folder of the sandbox, and yield that folder."""
     if os.getuid():
         pytest.skip("only root can mount a small disk")
     folder = sandbox.home / "state"
@@ -81,7 +81,7 @@ def test_files_left_empty_by_a_power_failure_are_repaired_or_reported(sandbox: S
     ]
     for file in mended:
         assert file.stat().st_size, file
-    # A file that only the engine writes, if it created the state folder.
+    # meta.yaml.attrs may be missing until here: only an engine that created the state folder writes it.
     for file in (*mended, state.parents[2] / "meta.yaml.attrs"):
         file.write_bytes(b"")
     (sandbox.home / "passphrase.77").write_bytes(b"")

@@ -14,7 +14,7 @@ from symphony.operations import pod_logs
 
 
 def test_what_symphony_says_about_a_log_is_not_kept_as_output(tmp_path: Path) -> None:
-    """The log of a lost pod ended with a line "could not read the log" for each look at it."""
+    """Without this, each collection adds "could not read the log" to the kept log of a lost pod."""
     lines = [
         LogLine("a", "loss 1", 1.0),
         LogLine("a", "could not read the log: the pod no longer exists", 2.0, is_note=True),
@@ -29,7 +29,7 @@ def test_what_symphony_says_about_a_log_is_not_kept_as_output(tmp_path: Path) ->
 
 @pytest.mark.parametrize("end", ["exit 1", "out of memory, exit 137 (SIGKILL)"])
 def test_lines_and_an_end_of_one_moment_are_kept_once(tmp_path: Path, end: str) -> None:
-    """An end in the second of the last line has that line's time, and was dropped as its repetition."""
+    """The line of an end may have the time of the last output line; it must not pass for a repetition."""
     lines = [LogLine("a", "loss 1", 1.5), LogLine("a", "loss 2", 1.5)]
     observer = SimpleNamespace(logs=lambda *_, **__: iter(lines))
     stack: Any = SimpleNamespace(recorded=object(), processes={"a": {}}, observer=lambda: observer)

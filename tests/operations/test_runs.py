@@ -222,7 +222,7 @@ def test_older_than_never_selects_a_run_that_is_still_running() -> None:
     assert runs.older(NAME, 3600) == [1]
 
 
-def test_the_code_copy_of_a_run_shares_unchanged_files_and_omits_data(tmp_path: Path) -> None:
+def test_the_code_copy_of_a_run_shares_unchanged_files_and_links_ignored_data(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "data").mkdir(parents=True)
     (project / "data" / "x.csv").write_text("1")

@@ -58,7 +58,7 @@ def test_symphony_creates_pulumi_and_a_script_change_pulumi_deletes(sandbox: San
 
 
 @pytest.mark.thorough
-def test_an_experiment_works_in_a_pulumi_project_with_other_resources(sandbox: Sandbox) -> None:
+def test_up_creates_a_missing_stack_and_keeps_other_outputs(sandbox: Sandbox) -> None:
     """The stack is created if missing, and other outputs stay."""
     sandbox.write(
         "import pulumi\n"

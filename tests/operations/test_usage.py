@@ -19,7 +19,7 @@ from symphony.operations.process import percent, size
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Asked, serving
 from tests.sandbox import Sandbox, wait_for
 
-# A supervisor whose shell starts one program, and another whose parent has ended.
+# A supervisor whose shell starts two programs, and a third program whose parent shell has ended.
 _TREE = f"""
 import subprocess, sys, time
 hungry = "x = bytearray(60 << 20); import time; print('up', flush=True); time.sleep(60)"

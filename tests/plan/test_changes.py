@@ -141,7 +141,7 @@ def test_a_new_probe_is_named_by_what_it_asks_for() -> None:
 
 
 def test_processes_that_restart_with_another_are_in_the_plan() -> None:
-    """`keep` was said of a process that the supervisor then restarted."""
+    """The plan must not say `keep` of a process that the supervisor will restart with another."""
     with_server = {"waits_for": [{"path": "server", "condition": "ready", "restart_with": True}]}
     with_client = {"waits_for": [{"path": "client", "condition": "ready", "restart_with": True}]}
     alone = {"waits_for": [{"path": "server", "condition": "ready"}]}

@@ -2,9 +2,10 @@
 
     python stranger.py UID FOLDER [PORT [SOURCE_ADDRESS SOURCE_PORT TIMES]]
 
-With a port it calls that one, from a source address if one is given; without, every listener that appears on
-the loopback until FOLDER/stop is there, also from the ports of its callers on 127.0.0.2. What it gets done
-shows as a file in FOLDER, which anybody may write to; FOLDER/answers-UID has what it was answered.
+With a port it calls that one, from a source address if one is given. Without, it calls every listener that
+appears on the loopback until FOLDER/stop exists, and again from 127.0.0.2 with the source port of each
+connection to that listener. A call that takes effect leaves a file in FOLDER, which anybody may write to;
+FOLDER/answers-UID has the answers.
 """
 
 from __future__ import annotations

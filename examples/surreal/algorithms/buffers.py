@@ -21,7 +21,7 @@ class Buffer(Protocol):
         ...
 
     def sample(self, count: int) -> Arrays | None:
-        """Return up to `count` fragments, or `count` transitions; None if there are too few."""
+        """Return up to `count` fragments, or `count` transitions with repetition; None if none is stored."""
         ...
 
     def prioritize(self, indices: np.ndarray, priorities: np.ndarray) -> None:

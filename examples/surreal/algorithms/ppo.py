@@ -68,7 +68,7 @@ class Ppo:
         return state, {name: values.mean() for name, values in scalars.items()}
 
     def _with_advantages(self, value, batch):
-        """Generalized advantage estimation, along the steps of each environment."""
+        """Return the batch with generalized advantage estimates and targets of the value network."""
         values = network(value, batch["observations"])[..., 0]
         following = network(value, batch["next_observations"])[..., 0]
         discount = self.settings.discount

@@ -85,7 +85,7 @@ class Reports:
         self._push(self.numbers, {"step": step, "scalars": scalars})
 
     def every(self, seconds: float) -> float:
-        """Return the seconds since the last report if they are at least `seconds`, else 0."""
+        """Return the seconds since the last result other than 0, if they are at least `seconds`; else 0."""
         passed = time.monotonic() - self.measured
         if passed < seconds:
             return 0.0

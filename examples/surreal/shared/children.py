@@ -14,8 +14,10 @@ from shared.settings import Settings, chosen, parser
 def run_role(role: Callable[[Settings, int], None]) -> None:
     """Run a numbered role: one in this process, or `--count` of them in child processes."""
     options = parser()
-    options.add_argument("--number", type=int, default=0, help="which of its role this is")
-    options.add_argument("--count", type=int, default=1, help="how many to run from there on")
+    options.add_argument("--number", type=int, default=0, help="number of the (first) agent or evaluator")
+    options.add_argument(
+        "--count", type=int, default=1, help="how many to run, with numbers from --number on"
+    )
     given = options.parse_args()
     settings, first = chosen(given), given.number
     if given.count == 1:

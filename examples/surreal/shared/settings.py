@@ -21,7 +21,7 @@ class Settings:
     steps: int = 64
     """How many steps of each environment make a fragment, which an agent sends as one."""
     patience: float = 0.5
-    """An agent makes one fragment of each version of the parameters, but waits no longer for the next."""
+    """How long an agent waits for newer parameters before it makes another fragment with the old ones."""
     replay: str = "fifo"
     """fifo: each fragment is learned from once; uniform, prioritized: transitions are kept and drawn."""
     shards: int = 1

@@ -34,7 +34,7 @@ def relayed(kubeconfig: str, folder: Path) -> Iterator[tuple[str, Callable[[], i
 
 @contextlib.contextmanager
 def silenced(kubeconfig: str, folder: Path) -> Iterator[tuple[str, threading.Event]]:
-    """Yield a kubeconfig whose connections pass through this relay, and a function that silences them."""
+    """Yield a kubeconfig whose connections pass through this relay, and an event that silences them."""
     silence = threading.Event()
     with _kubeconfig_through_relay(kubeconfig, folder, [], silence) as file:
         yield file, silence

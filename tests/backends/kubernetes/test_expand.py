@@ -56,5 +56,5 @@ def test_the_attempt_annotation_is_unknown_in_a_preview_that_replaces_the_pod(
     manifests = Manifests(None, (variables,), {}, {"a": (None, POD)})
     with serving(lambda _: MISSING) as api:
         marked = prepare.annotate_all(api.client(), {}, manifests, unknown)
-    assert marked.files[0]["metadata"]["annotations"], "it is not there, so that it is made again"
+    assert marked.files[0]["metadata"]["annotations"], "a missing object gets a new attempt"
     assert bool(marked.pods["a"][1]["metadata"]["annotations"]) == bool(unknown)

@@ -65,7 +65,7 @@ with Experiment("e") as e:
         held, _ = webhook.accept()
         assert process.stdout is not None
         while "quick  started" not in (line := process.stdout.readline()):
-            assert line, "it is not told to have started"
+            assert line, "`up` ended before it said that quick has started"
         silence.set()
         held.close()
         wait_for(lambda: "slow" in uids(live, stack), 30, "the server made it")

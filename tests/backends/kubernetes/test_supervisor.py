@@ -127,7 +127,7 @@ def test_an_ended_server_is_not_ready() -> None:
     assert "blocked" in notes(decided(orders("ready", serves=True), a=pod(exited(0)), b=pod())["b"])
 
 
-def test_equal_workers_restart_when_one_is_another_and_start_when_all_have_ended() -> None:
+def test_equal_workers_restart_when_one_is_replaced_and_start_when_all_old_pods_have_ended() -> None:
     equal = orders(pods={}, equal=[["a", "b", "c"]])
     first = decided(equal, a=_worker("a1"), b=_worker("b1"), c=_worker("c1"), other=pod(RUNNING))
     assert {name: patch["spec"] for name, patch in first.items()} == dict.fromkeys("abc", STARTS["spec"])

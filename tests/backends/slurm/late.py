@@ -1,7 +1,7 @@
-"""As sitecustomize on PYTHONPATH, lets symphony see the folder beside it as it was up to two seconds ago.
+"""Shows symphony the folder `shared` beside it as it was up to two seconds ago; loaded as sitecustomize.
 
-So does a shared disk with caches of attributes; each process here is a machine with a cache of its own, which
-knows its own changes at once.
+It imitates a shared disk that caches attributes: each process acts as a machine with a cache of its own, and
+sees its own changes at once.
 """
 
 import time

@@ -161,7 +161,7 @@ def test_processes_survive_a_full_shared_disk_and_states_catch_up(lab: Lab, smal
                 file.write(b"x" * 4096)
             except OSError:
                 break
-    # Only what the loops start carries their mark.
+    # trees() sees a loop only while its short `sleep` runs, which has the marker: look without a pause.
     wait_for(lambda: len(lab.sandbox.trees()) == 2, 20, "both run on", pause=0)
     (lab.sandbox.folder / "end").touch()
     wait_for(lambda: not lab.sandbox.trees(), 20, "both have ended")

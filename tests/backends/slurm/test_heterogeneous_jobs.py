@@ -145,7 +145,7 @@ def test_a_cancelled_component_ends_the_job_and_up_submits_another(lab: Lab) -> 
     assert {status["state"] for status in lab.sandbox.processes("rl").values()} == {"running"}
 
 
-def test_a_killed_supervisor_adopts_the_steps_of_all_components(lab: Lab) -> None:
+def test_the_successor_of_a_killed_supervisor_adopts_the_steps_of_all_components(lab: Lab) -> None:
     up(lab)
     jobs, before, supervisor = lab.jobs(), lab.sandbox.trees(), lab.supervisor()
     supervisor.kill()

@@ -111,7 +111,7 @@ def test_a_pending_job_shows_the_reason_and_later_starts_its_processes(lab: Lab)
     lab.becomes("client", "running", 60)
 
 
-def test_a_cancelled_job_is_reported_even_after_slurm_forgot_it(lab: Lab) -> None:
+def test_a_cancelled_job_is_reported_and_the_next_up_submits_another(lab: Lab) -> None:
     up(lab)
     (job,) = lab.jobs()
     lab.ask("scancel", job)

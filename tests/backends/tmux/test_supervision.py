@@ -85,8 +85,8 @@ def test_equal_workers_restart_with_one_that_a_user_restarts(sandbox: Sandbox) -
     )
 
 
-def test_up_starts_all_equal_workers_again_when_one_has_failed(sandbox: Sandbox) -> None:
-    """The others had completed: the one that started again waited for them for ever."""
+def test_up_starts_all_equal_workers_again_when_some_have_failed(sandbox: Sandbox) -> None:
+    """One had completed; the others, when started again, once waited for it for ever."""
     sandbox.write(
         "with Experiment() as e:\n"
         '    e.new_process("train", "echo rank $RANK; sleep 0.5; [ $RANK = 1 ] || test -e repaired",\n'

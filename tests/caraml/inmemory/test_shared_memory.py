@@ -207,7 +207,8 @@ FOREIGN = """
 
 
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize("owner", ["another user"] * (os.geteuid() == 0) + ["not sealed"])  # root opens all
+# Only root can become another user, and open that user's memory.
+@pytest.mark.parametrize("owner", ["another user"] * (os.geteuid() == 0) + ["not sealed"])
 def test_memory_of_another_user_or_that_can_shrink_is_refused(spawn, owner):
     """An owner that shrank the memory once killed its reader with SIGBUS."""
     foreign = spawn(FOREIGN, owner, stdin=True)

@@ -85,7 +85,7 @@ def test_unfinished_messages_of_a_killed_receiver_are_redelivered_and_marked(spa
     while not lines[-1].startswith("2 "):
         lines.append(again.line())
     assert lines[-2:] == ["1 True 2", "2 True 3"]
-    assert all(" True " in line for line in lines)  # 0 was finished, but it may not have been said yet
+    assert all(" True " in line for line in lines)  # 0 too: it may not be acknowledged yet
     flushing.join(0.5)
     # It may wait for the flush that is still under way.
     threading.Thread(target=sender.close, args=(0,)).start()
@@ -139,7 +139,7 @@ def test_messages_for_a_stopped_subscriber_are_bounded(spawn, policy):
 
 
 @pytest.mark.timeout(30)
-def test_policy_latest_keeps_a_single_message_the_newest_of_all_publishers_and_topics():
+def test_policy_latest_keeps_only_the_newest_message_with_two_subscriptions():
     with (
         caraml.ZmqPub(port=0, serializer="msgpack") as publisher,
         caraml.ZmqSub(
@@ -156,7 +156,7 @@ def test_policy_latest_keeps_a_single_message_the_newest_of_all_publishers_and_t
             assert (subscriber.topic, newest["value"], newest["array"][-1]) == (topic.encode(), 4, 4)
         with pytest.raises(caraml.ZmqTimeoutError):
             subscriber.recv(timeout=0.1)
-        assert (subscriber.missed, subscriber.rejected) == (4, 0)  # of a, after the first one given
+        assert (subscriber.missed, subscriber.rejected) == (4, 0)  # those of a, after its first received
 
 
 @pytest.mark.timeout(20)

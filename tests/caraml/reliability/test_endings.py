@@ -99,7 +99,7 @@ def test_messages_prefetched_before_a_fork_stay_with_the_parent():
 
 
 @pytest.mark.timeout(20)
-def test_subscribe_from_another_thread_works_while_recv_waits():
+def test_subscribe_from_another_thread_raises_while_recv_waits_and_works_with_a_loop():
     with (
         caraml.ZmqPub(address="inproc://r16") as publisher,
         caraml.ZmqSub(address="inproc://r16", topic="a") as subscriber,

@@ -14,7 +14,7 @@ from tests.caraml.reliability.answering import SERVER, client
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("timeout", [40.0, -1.0], ids=["deadline", "forever"])
-def test_a_request_succeeds_after_its_server_was_killed_and_restarted(spawn, timeout):
+def test_a_request_to_a_killed_server_raises_and_later_ones_reach_the_restarted_server(spawn, timeout):
     server = spawn(SERVER, "127.0.0.1:0")
     address = server.line()
     with client(address, timeout=timeout) as asking:

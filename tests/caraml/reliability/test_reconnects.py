@@ -92,7 +92,6 @@ class Forwarder:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("binder", ["receiver", "sender"])
 def test_all_messages_arrive_once_and_in_order_over_reconnects(spawn, binder):
-    """"""
     if binder == "receiver":
         receiver = spawn(RECEIVE, MESSAGES, binder)
         wire = Forwarder(receiver.line())

@@ -54,6 +54,7 @@ class Place:
         return ran.out + ran.err
 
     def images(self) -> dict[str, str]:
+        """Return "UID IMAGE" of the first container of each pod, by the name of the pod."""
         words = ["-n", self.namespace, "get", "pods", "-o", "json"]
         argv = [self.cluster.kubectl, f"--kubeconfig={self.cluster.kubeconfig}", *words]
         pods = json.loads(subprocess.run(argv, capture_output=True, timeout=60, check=True).stdout)["items"]

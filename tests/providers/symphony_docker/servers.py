@@ -94,8 +94,8 @@ def _serves(host: str) -> bool:
 class Gate:
     """A proxy of a registry that records requests and answers some of them itself.
 
-    refuses: the start of `VERB /path` -> the status. stuck: what begins so is not answered for as long.
-    cuts: how many of the layers that are sent next break off in the middle.
+    refuses: the start of `VERB /path` -> the status of the answer. stuck: starts of requests that get no
+    answer until they are removed from here. cuts: how many of the next uploads of layers break off midway.
     """
 
     def __init__(self, registry_host: str) -> None:
@@ -190,7 +190,7 @@ def _answer(request: BaseHTTPRequestHandler, status: int, headers: Mapping[str, 
 def engine(megabytes: int) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
     """Run a second Docker engine without network, with its images on a disk of a few megabytes.
 
-    The address of its socket, and its process, which the block may end.
+    Yield the address of its socket, and its process, which the block may end.
     """
     # The path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="engine-", ignore_cleanup_errors=True) as name:

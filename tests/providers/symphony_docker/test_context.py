@@ -38,7 +38,7 @@ CANARIES = (
     ".git-credentials",
     ".pulumi/stacks/rl.json",
     "Pulumi.dev.yaml",
-    "symphony-home/state/x.json",
+    "symphony-context_folder/state/x.json",
     "store.p12",
     "store.jks",
     "vault.kdbx",
@@ -81,9 +81,9 @@ HARMLESS = ("tokenizer.json", "special_tokens_map.json", "secrets.py", ".env.exa
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def context_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "context" / "symphony-home"))
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "context" / "symphony-context_folder"))
     folder = tmp_path / "context"
     put(folder, "Dockerfile", "FROM scratch\nCOPY . /\n")
     return folder
@@ -104,43 +104,46 @@ def digest_of(folder: Path) -> str:
     return context.identity(context.parts(context.read(context.Source(str(folder))), {}))
 
 
-def test_credential_files_are_never_sent(home: Path) -> None:
+def test_credential_files_are_never_sent(context_folder: Path) -> None:
     for name in (*CANARIES, *HARMLESS):
-        put(home, name)
-    put(home, ".dockerignore", "!.env\n!**/id_rsa\n")
-    assert sent_files(home) == {"Dockerfile", *HARMLESS}
-    assert context.read(context.Source(str(home))).problems == ()
+        put(context_folder, name)
+    put(context_folder, ".dockerignore", "!.env\n!**/id_rsa\n")
+    assert sent_files(context_folder) == {"Dockerfile", *HARMLESS}
+    assert context.read(context.Source(str(context_folder))).problems == ()
 
 
 def test_symphony_home_inside_the_context_is_never_sent(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(home, "symphony-home/passphrase")
+    put(context_folder, "symphony-context_folder/passphrase")
     (tmp_path / "link").symlink_to(tmp_path)
-    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "link" / "context" / "symphony-home"))
-    assert sent_files(home) == {"Dockerfile"}
-    monkeypatch.setenv("SYMPHONY_HOME", str(home / "symphony-home"))
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "link" / "context" / "symphony-context_folder"))
+    assert sent_files(context_folder) == {"Dockerfile"}
+    monkeypatch.setenv("SYMPHONY_HOME", str(context_folder / "symphony-context_folder"))
     assert sent_files(tmp_path / "link" / "context") == {"Dockerfile"}
 
 
-def test_a_suspected_credential_is_refused_unless_allowed_or_ignored(home: Path) -> None:
+def test_a_suspected_credential_is_refused_unless_allowed_or_ignored(context_folder: Path) -> None:
     for name, text in SUSPECTS.items():
-        put(home, name, text)
-    troubles = context.read(context.Source(str(home))).problems
+        put(context_folder, name, text)
+    troubles = context.read(context.Source(str(context_folder))).problems
     assert {what.partition(" ")[0] for what, _ in troubles} == {*SUSPECTS}
     assert all(f'allow=["{what.partition(" ")[0]}"]' in remedy for what, remedy in troubles)
-    assert context.read(context.Source(str(home), allow=tuple(SUSPECTS))).problems == ()
-    put(home, ".dockerignore", "\n".join(SUSPECTS))
-    assert context.read(context.Source(str(home))).problems == ()
+    assert context.read(context.Source(str(context_folder), allow=tuple(SUSPECTS))).problems == ()
+    put(context_folder, ".dockerignore", "\n".join(SUSPECTS))
+    assert context.read(context.Source(str(context_folder))).problems == ()
 
 
-def test_the_digest_ignores_times_and_order_of_files(home: Path, tmp_path: Path) -> None:
-    put(home, "a.py", "a")
-    put(home, "b/c.py", "c")
-    before, archive = digest_of(home), b"".join(context.archive(context.read(context.Source(str(home)))))
+def test_the_digest_ignores_times_and_order_of_files(context_folder: Path, tmp_path: Path) -> None:
+    put(context_folder, "a.py", "a")
+    put(context_folder, "b/c.py", "c")
+    before, archive = (
+        digest_of(context_folder),
+        b"".join(context.archive(context.read(context.Source(str(context_folder))))),
+    )
     other = tmp_path / "elsewhere"
     for name in ("b/c.py", "a.py", "Dockerfile"):
-        put(other, name, (home / name).read_text())
+        put(other, name, (context_folder / name).read_text())
         (other / name).chmod(0o666)
         os.utime(other / name, (1, 1))
     assert digest_of(other) == before
@@ -156,8 +159,8 @@ def test_the_digest_ignores_times_and_order_of_files(home: Path, tmp_path: Path)
         assert digest_of(other) != changed
 
 
-def test_the_digest_covers_build_args_stage_and_platform(home: Path) -> None:
-    result = context.read(context.Source(str(home)))
+def test_the_digest_covers_build_args_stage_and_platform(context_folder: Path) -> None:
+    result = context.read(context.Source(str(context_folder)))
     every = [
         context.parts(result, {}),
         context.parts(result, {"A": "1"}),
@@ -177,70 +180,81 @@ def test_the_digest_covers_build_args_stage_and_platform(home: Path) -> None:
         ("# sub\n\n./a.tx?\n[w-y].log", {"sub/b.log", "sub/c.txt", "sub/deep/d.log"}),
     ],
 )
-def test_dockerignore_patterns_match_as_in_docker(home: Path, lines: str, left: set[str]) -> None:
+def test_dockerignore_patterns_match_as_in_docker(context_folder: Path, lines: str, left: set[str]) -> None:
     for name in ("a.txt", "x.log", "sub/b.log", "sub/c.txt", "sub/deep/d.log"):
-        put(home, name)
-    put(home, ".dockerignore", lines)
-    assert sent_files(home, dockerfile_text="FROM scratch") - {"Dockerfile"} == left
+        put(context_folder, name)
+    put(context_folder, ".dockerignore", lines)
+    assert sent_files(context_folder, dockerfile_text="FROM scratch") - {"Dockerfile"} == left
 
 
-def test_an_image_without_dockerfile_sends_only_its_code(home: Path) -> None:
+def test_an_image_without_dockerfile_sends_only_its_code(context_folder: Path) -> None:
     for name in ("agents/net.py", "agents/__pycache__/net.cpython-311.pyc", "train.py", "data/large.bin"):
-        put(home, name)
+        put(context_folder, name)
     names = sent_files(
-        home, dockerfile_text=f"FROM x\nCOPY {context.CARAML} /c\n", include=("agents/", "train.py")
+        context_folder, dockerfile_text=f"FROM x\nCOPY {context.CARAML} /c\n", include=("agents/", "train.py")
     )
     code = {name for name in names if not name.startswith(context.CARAML)}
     assert code == {"Dockerfile", "agents/net.py", "train.py"}
     assert f"{context.CARAML}/__init__.py" in names
     for name in ("agents/deep/net.py", "agents/notes.txt", "old/train.py"):
-        put(home, name)
-    put(home, ".dockerignore", "old\n")
+        put(context_folder, name)
+    put(context_folder, ".dockerignore", "old\n")
     globs = ("agents/**/*.py", "*.py", "da?a", "agents/[m-o]*.txt")
     every = {"agents/net.py", "agents/deep/net.py", "agents/notes.txt", "train.py", "data/large.bin"}
-    assert sent_files(home, dockerfile_text="FROM x", include=globs) == every | {"Dockerfile"}
+    assert sent_files(context_folder, dockerfile_text="FROM x", include=globs) == every | {"Dockerfile"}
 
 
-def test_each_problem_of_the_context_is_one_line_with_a_remedy(home: Path, tmp_path: Path) -> None:
+def test_each_problem_of_the_context_is_one_line_with_a_remedy(context_folder: Path, tmp_path: Path) -> None:
     def trouble(given: context.Source) -> str:
         ((what, remedy),) = context.read(given).problems
         assert remedy
         return what
 
-    assert trouble(context.Source(str(home / "nowhere"))).endswith("nowhere is not a folder")
+    assert trouble(context.Source(str(context_folder / "nowhere"))).endswith("nowhere is not a folder")
     assert "Dockerfile.gpu cannot be read: no such file" in trouble(
-        context.Source(str(home), dockerfile="Dockerfile.gpu")
+        context.Source(str(context_folder), dockerfile="Dockerfile.gpu")
     )
-    os.mkfifo(home / "Dockerfile.pipe")
+    os.mkfifo(context_folder / "Dockerfile.pipe")
     assert "Dockerfile.pipe cannot be read: not a regular file" in trouble(
-        context.Source(str(home), dockerfile="Dockerfile.pipe")
+        context.Source(str(context_folder), dockerfile="Dockerfile.pipe")
     )
-    assert trouble(context.Source(str(home), include=("nothing",))) == f"nothing does not exist in {home}"
-    assert trouble(context.Source(str(home), include=("no/*.py",))) == f"no/*.py does not exist in {home}"
-    assert trouble(context.Source(str(home), include=("../x",))) == f"../x is outside of the context {home}"
-    put(home, "left/out.py")
-    put(home, ".dockerignore", "left\n")
-    left_out = trouble(context.Source(str(home), include=("left",)))
+    assert (
+        trouble(context.Source(str(context_folder), include=("nothing",)))
+        == f"nothing does not exist in {context_folder}"
+    )
+    assert (
+        trouble(context.Source(str(context_folder), include=("no/*.py",)))
+        == f"no/*.py does not exist in {context_folder}"
+    )
+    assert (
+        trouble(context.Source(str(context_folder), include=("../x",)))
+        == f"../x is outside of the context {context_folder}"
+    )
+    put(context_folder, "left/out.py")
+    put(context_folder, ".dockerignore", "left\n")
+    left_out = trouble(context.Source(str(context_folder), include=("left",)))
     assert left_out == ".dockerignore excludes every file of left"
-    (home / "out").symlink_to(tmp_path)
-    assert "outside of the context" in trouble(context.Source(str(home)))
-    (home / "out").unlink()
-    (home / "up").symlink_to("../x")
-    assert "outside of the context" in trouble(context.Source(str(home)))
-    (home / "up").unlink()
-    (home / "in").symlink_to("Dockerfile")
-    assert context.read(context.Source(str(home))).problems == ()
-    with (home / "large").open("wb") as file:
+    (context_folder / "out").symlink_to(tmp_path)
+    assert "outside of the context" in trouble(context.Source(str(context_folder)))
+    (context_folder / "out").unlink()
+    (context_folder / "up").symlink_to("../x")
+    assert "outside of the context" in trouble(context.Source(str(context_folder)))
+    (context_folder / "up").unlink()
+    (context_folder / "in").symlink_to("Dockerfile")
+    assert context.read(context.Source(str(context_folder))).problems == ()
+    with (context_folder / "large").open("wb") as file:
         file.truncate(11 * 10**9)
-    assert "has 11.0 GB, more than 10; the largest file is large" in trouble(context.Source(str(home)))
+    assert "has 11.0 GB, more than 10; the largest file is large" in trouble(
+        context.Source(str(context_folder))
+    )
 
 
-def test_a_file_that_changes_during_the_build_is_an_error(home: Path) -> None:
-    put(home, "a.py", "a" * 10)
-    result = context.read(context.Source(str(home)))
+def test_a_file_that_changes_during_the_build_is_an_error(context_folder: Path) -> None:
+    put(context_folder, "a.py", "a" * 10)
+    result = context.read(context.Source(str(context_folder)))
     pieces = context.archive(result)
     assert b"a" * 10 in iter(pieces)
-    put(home, "a.py", "b" * 10)
-    os.utime(home / "a.py", (2, 2))
+    put(context_folder, "a.py", "b" * 10)
+    os.utime(context_folder / "a.py", (2, 2))
     with pytest.raises(SymphonyError, match=r"a\.py changed while the image was built"):
         list(pieces)

@@ -29,7 +29,7 @@ with Experiment("e") as e:
 
 @pytest.fixture
 def local_image(place: Place) -> Iterator[str]:
-    """Return an image of a deleted tmux stack that a container still uses; `dev` is up."""
+    """Return an image of the tmux stack `local` that a container uses, too; `local` and `dev` are up."""
     place.sandbox.write(PROGRAM)
     place.up()
     place.write("app/main.txt", "two\n")

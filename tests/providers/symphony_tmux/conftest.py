@@ -127,7 +127,7 @@ def rig(home: Path) -> Iterator[Rig]:
 
 
 def _end_servers(folder: Path) -> list[str]:
-    """End the tmux servers of the home; a process that still has a marker then is a leftover."""
+    """End the tmux servers of the home; return the markers of the processes that outlive them."""
     for socket in (folder / "tmux").glob("*.sock"):
         server_pid = client.list_panes(socket.stem).server_pid
         if server_pid:

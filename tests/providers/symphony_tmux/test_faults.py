@@ -80,7 +80,7 @@ with socket.create_server(("127.0.0.1", int(os.environ["PORT"]))) as server:
 
 @pytest.mark.thorough
 def test_a_process_restarts_on_its_port_despite_old_connections(rig: Any) -> None:
-    """Connections in TIME_WAIT, then an exit during an open connection."""
+    """Each server leaves a connection in TIME_WAIT on the port of the next one."""
     # A session without services releases the ports of its owner.
     rig.session("web")
     port = leases.lease(rig.owner, {"web": None}, record=True).ports["web"]

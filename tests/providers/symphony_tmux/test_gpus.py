@@ -172,7 +172,7 @@ def test_an_experiment_claims_gpus_shows_them_and_releases_them(sandbox: Sandbox
     sandbox.write(program)
     sandbox.config("rl", patience="2")
     assert "a 2, b 2; 4 in all" in sandbox.symphony("plan", "rl", env=env).out
-    # `up` waits until both have claimed theirs.
+    # `up` waits until both have a claim, of which only one gets its GPUs.
     assert "1 of 2 running" in sandbox.symphony("up", "rl", "-y", env=env, code=1).out
 
     def settled() -> dict[str, dict[str, Any]]:

@@ -100,7 +100,7 @@ def test_client_renews_an_expired_token_once(tmp_path: Path) -> None:
         assert len(api.asked) - before == 2
 
 
-def test_client_retries_a_silent_server_only_once_per_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_requests_to_a_silent_server_fail_without_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "PATIENCE", 0.5)
     with serving(lambda _: (200, b"")) as api:
         client = api.client()

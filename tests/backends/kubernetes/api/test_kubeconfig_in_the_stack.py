@@ -53,7 +53,7 @@ def test_a_kubeconfig_stored_as_a_pulumi_secret_works_and_leaks_nowhere(
     secrets: list[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Commands that only read use the user's own kubeconfig; here only they get one."""
+    """The engine uses the secret; `up`, `process` and `delete` also need the user's own kubeconfig."""
     mine = {"KUBECONFIG": own.kubeconfig}
     monkeypatch.setitem(sandbox.environment, "KUBECONFIG", "/nowhere")
     sandbox.pulumi("stack", "init", stack)

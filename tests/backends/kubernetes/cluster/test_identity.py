@@ -98,7 +98,7 @@ def test_a_wrong_kubeconfig_path_can_be_corrected_later() -> None:
             observe.ensure_same_location(before, "rl", {"kubeconfig": "/nowhere/kubeconfig"})
         result = observe.ensure_same_location(before, "rl", {"kubeconfig": api.kubeconfig()})
         assert observe.restart_reasons(result) == {"a": "its pod no longer exists"}, (
-            "the plan asks by the new way"
+            "the plan uses the new kubeconfig"
         )
         another = recorded(api, kubeconfig="/nowhere/kubeconfig", clusterIdentifier="another")
         with pytest.raises(UserError):
@@ -115,7 +115,7 @@ def test_new_settings_cannot_move_an_experiment_to_another_cluster() -> None:
             observe.ensure_same_location(before, "rl", connection)
         assert "rl runs in the cluster of context c, but its settings name context b" in error.value.line
         assert "to move it, run `symphony delete rl` first" in error.value.remedy
-        assert there.url not in error.value.line, "nothing of a kubeconfig that is a text"
+        assert there.url not in error.value.line, "a kubeconfig given as text is not quoted"
         same = {"kubeconfig": here.kubeconfig("renamed"), "context": "renamed"}
         assert observe.ensure_same_location(before, "rl", same).connection["context"] == "renamed"
 
@@ -187,7 +187,7 @@ def test_server_time_follows_the_clock_of_the_api_server() -> None:
         client = api.client()
         assert client.clock_skew == 0
         client.get("/version")
-        assert client.clock_skew == 0, "a second is nothing: it tells whole ones"
+        assert client.clock_skew == 0, "under 3 s is no skew: Date has whole seconds"
         api.ahead = -300
         client.get("/version")
         assert -303 < client.clock_skew < -297

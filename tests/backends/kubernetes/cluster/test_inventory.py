@@ -144,7 +144,7 @@ def test_a_pod_stuck_on_a_dead_node_is_reported_without_waiting() -> None:
         "If the machines are lost for good, run `kubectl delete node n1`, then `up` again."
     )
     inventory.refuse_stuck_pods(live, OWNER, declared[1:])
-    # For a laptop whose clock is three minutes ahead, a pod that ends in time looks overdue.
+    # For a laptop whose clock is four minutes ahead, a pod that ends in time looks overdue.
     behind = inventory.Inventory(live.pods, {}, {}, now=now - 250)
     inventory.refuse_stuck_pods(behind, OWNER, declared)
     # A pod of a Job: the finalizer of the Job controller is no reason to wait.
@@ -154,7 +154,7 @@ def test_a_pod_stuck_on_a_dead_node_is_reported_without_waiting() -> None:
         inventory.refuse_stuck_pods(of_job, OWNER, ["trial"])
 
 
-def test_a_job_whose_pod_was_stopped_starts_again_unless_that_completed() -> None:
+def test_a_job_whose_pod_was_stopped_starts_again_unless_its_experiment_completed() -> None:
     job = {**thing("Job", "train-0", "1", OWNER), "kind": workloads.JOB}
 
     def attempt(why: str) -> str:

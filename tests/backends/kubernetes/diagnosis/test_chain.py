@@ -104,7 +104,7 @@ RANGE = {
                 "limit range small: at most 1 cpu per Container",
             ],
         ),
-        # None refuses it any more.
+        # No quota and no limit range refuses it any more.
         ("2", {}, []),
     ],
 )

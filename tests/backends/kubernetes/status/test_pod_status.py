@@ -193,7 +193,7 @@ def test_a_gated_pod_reports_that_its_supervisor_does_not_run() -> None:
     facts = {"waits_for": [{"path": "b", "condition": "ready"}], "supervisor": "s"}
     keeper = pod(waits("ErrImagePull", "no such image"))
     status = pod_status.gated_status(pod_status.status("a", "a", gated()), facts, {"s": keeper})
-    assert status.waits_for == (), "`up` fails"
+    assert status.waits_for == (), "so `up` reports a failure"
     assert all(word in status.why for word in ("b (ready)", "ErrImagePull"))
     worker = pod_status.gated_status(
         pod_status.status("a", "a", gated()), {**facts, "waits_for": []}, {"s": keeper}

@@ -31,7 +31,7 @@ def messages(
     return [problem.what for problem in result]
 
 
-def test_features_that_pods_cannot_have_are_refused():
+def test_features_that_jobs_cannot_have_are_refused():
     jobs = Experiment("rl", primary="a", stop_after="8h", idle_after="30m")
     jobs.new_process("a")
     cases: list[tuple[Experiment, dict[str, Any], list[str]]] = [

@@ -116,7 +116,7 @@ def test_following_from_the_end_shows_only_new_lines(tmp_path: Path) -> None:
 
 
 def test_a_supervisor_reads_all_lines_of_a_loud_process(tmp_path: Path) -> None:
-    """More than it reads at once came between two looks."""
+    """Between two reads the process printed more than the supervisor reads at once."""
     log = tmp_path / "log"
     log.touch()
     outputs = reader.Outputs(lambda _: log)

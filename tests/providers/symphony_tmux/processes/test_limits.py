@@ -27,7 +27,7 @@ KINDS = (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NPROC, resou
 
 
 def _lower_own_limits() -> None:
-    """Lower soft limits and take one processor: every user may raise these again."""
+    """Lower soft limits, take one processor, and ignore and block signals: every user may undo these."""
     for number, value in zip(KINDS, (LARGE, 2 * LARGE, 5000, 200), strict=True):
         resource.setrlimit(number, (value, resource.getrlimit(number)[1]))
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

@@ -82,7 +82,7 @@ def test_a_process_has_failed_after_five_restarts(rig: Any, monkeypatch: pytest.
 def test_the_supervisor_of_an_experiment_is_started_again_however_often_it_was_killed(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its processes would wait meanwhile, and with them an `up`."""
+    """While it does not run, processes that wait for others do not start, and an `up` waits for them."""
     _short_pauses(rig, monkeypatch)
     rig.session("a")
     outputs = rig.start(names.SUPERVISOR, "sh", "-c", "kill -9 $$", restart_policy="Always")
@@ -117,7 +117,7 @@ def test_the_exit_is_noticed_without_sigchld(supervise: Callable[..., subprocess
 def test_a_process_that_is_ended_while_it_waits_is_not_started_once_more(
     tmp_path: Path, supervise: Callable[..., subprocess.Popen[bytes]], *, has_run: bool
 ) -> None:
-    """Its log said that it had ended by SIGTERM twice, or once although it had never run."""
+    """Its log has its end by SIGTERM only once, and no end if it has never run."""
     hold, log = tmp_path / "hold", tmp_path / "log"
     if not has_run:
         hold.touch()

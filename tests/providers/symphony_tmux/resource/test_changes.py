@@ -59,7 +59,7 @@ def test_outputs_of_the_last_run_compare_equal_to_inputs() -> None:
     assert changes({**BASE, "pid": 7.0, "grace": 5}, BASE) == []
 
 
-def test_the_digest_covers_only_inputs_that_restart() -> None:
+def test_the_digest_omits_the_identity_and_inputs_that_do_not_restart() -> None:
     assert digest(BASE) == digest({**BASE, "grace": 1, "pid": 3.0, "session": "other"})
     assert digest(BASE) != digest({**BASE, "env": {"A": "2"}})
     assert digest(BASE) == digest({**BASE, "services": dict(reversed(BASE["services"].items()))})

@@ -83,7 +83,7 @@ def test_parse_never_raises_on_almost_valid_lines(parts: list[str]) -> None:
 
 @pytest.mark.parametrize(("command", "state"), [("exit 0", "completed"), ("exit 3", "failed")])
 def test_an_end_that_tmux_does_not_know_yet_is_read_from_the_log(rig: Any, command: str, state: str) -> None:
-    """In a chain of 300 one was "failed: unknown exit code" for a moment, and blocked the others."""
+    """Otherwise a process is "failed: unknown exit code" for a moment, and blocks those that wait for it."""
     rig.session("a")
     outputs = rig.script("a", command)
     rig.ended(outputs)
@@ -211,7 +211,7 @@ def test_a_deep_home_folder_gets_a_short_socket_path(tmp_path: Path, monkeypatch
         folder.rmdir()
 
 
-def test_a_deleted_socket_is_an_error_and_not_a_second_experiment(rig: Any) -> None:
+def test_a_deleted_socket_does_not_lead_to_a_second_experiment(rig: Any) -> None:
     """Processes of the unreachable server are found by their marker and ended before new ones start."""
     old = rig.session("a")
     process = rig.start("a", "sleep", "100")
