@@ -11,14 +11,13 @@ from typing import Any
 
 from symphony import paths
 from symphony.backends import registry, settings_reader
-from symphony.backends.observe import LocalObserver
 from symphony.backends.stack_settings import StackSettings
 from symphony.engine import workspace as workspaces
 from symphony.engine.state import file_store, store
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.plan.names import listed, physical_name, quoted
+from symphony.plan.names import listed, quoted
 from symphony.plan.problems import PlanError, would_move
 
 _BACKEND = "symphony:backend"
@@ -229,13 +228,11 @@ def recorded_stack(selected: SelectedStack) -> stacks.Stack:
     Raises:
         PlanError: Its settings have problems.
         UserError: It runs in another backend or cluster than its settings name. Most likely the settings
-            file, or a line of it, is missing. Or another experiment has its tmux session.
+            file, or a line of it, is missing.
     """
     if selected.settings.problems:
         raise PlanError(selected.name.stack, selected.settings.problems)
     stack = stacks.read(selected.name)
-    if stack.recorded is None:
-        _refuse_namesake(selected)
     # Without the setting, the program selects the backend, and refuses another one itself.
     is_set = _BACKEND in selected.settings.config
     if stack.backend is not None and is_set and stack.backend != selected.backend.name:
@@ -259,24 +256,6 @@ def fetches_plugins(selected: SelectedStack, runs_on: str | None = None) -> bool
     if any(key.startswith(_CLOUD) for key in selected.settings.config):
         return True
     return bool(selected.backend.plugins or (runs_on and registry.get(runs_on).plugins))
-
-
-def _refuse_namesake(selected: SelectedStack) -> None:
-    """Raise UserError if two experiments would share a tmux session."""
-    backend, settings = selected.backend, selected.settings
-    observer = backend.observer if backend.local else None
-    if not isinstance(observer, LocalObserver) or "symphony:server" in settings.config:
-        return
-    session = settings.namespace or physical_name(selected.name.stack, label=backend.labels)
-    owners = {owned.owner for owned in observer.list_owned() if owned.physical_name == session}
-    for name in file_store.names() if owners else ():
-        if name == selected.name or paths.owner_of(name.project, name.stack) not in owners:
-            continue
-        if folder := stacks.folder(stacks.read(name)):
-            raise UserError(
-                f"{session} is up already, as {name.project}/{name.stack}: it was started from {folder}",
-                remedy="Change it there, or give this one another name: `symphony up NAME`",
-            )
 
 
 def _check_cluster(selected: SelectedStack, stack: stacks.Stack, cluster: str) -> None:

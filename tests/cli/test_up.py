@@ -107,7 +107,7 @@ def test_two_stacks_whose_tmux_sessions_would_have_the_same_name_are_refused(san
     sandbox.write(program.format("secrets=['two']"))
     for words in (["plan", "rl-a"], ["up", "rl-a", "-y"]):
         output = sandbox.symphony(*words, code=2).err
-        assert "rl-a is up already, as sandbox/rl.a" in output
+        assert "the tmux session rl-a belongs to sandbox/rl.a" in output
         assert [[each.name for each in folder.iterdir()] for folder in files] == [["one"], ["one"]]
     assert sandbox.trees() == before
     assert sandbox.stacks() == {"sandbox/rl.a"}
