@@ -8,15 +8,11 @@ also when the message goes to another receiver.
 The head of a WELCOME is followed by a name of NAME_BYTES: another name on the same connection is another
 receiver, which does not know the messages of the former one. A READY with a session comes from a receiver
 that has reconnected: messages that it finished in that session are not sent again.
-
-Through a ROUTER-DEALER proxy a sender's messages reach several receivers in turn. These answer HELLO with
-SHARED, and acknowledge with DONE, a list of finished sequences.
 """
 
 import struct
 import time
 from collections import deque
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +21,7 @@ from caraml.codec.parts import MAGIC, Parts, size, view
 
 # A sequence after that of every message.
 EVERYTHING = (1 << 63) - 1
-HELLO, DATA, WELCOME, ACK, READY, SHARED, DONE = range(17, 24)
+HELLO, DATA, WELCOME, ACK, READY = range(17, 22)
 # Flags of DATA. DETACHED: the payload is in a frame of its own, so that it is not copied behind the head.
 REDELIVERED, DETACHED = 1, 2
 
@@ -34,7 +30,6 @@ _flags = struct.Struct("<H")
 _FLAGS_AT = 2
 HEAD_BYTES = _head.size
 NAME_BYTES = 8
-MAX_DONE = 100  # sequences: a sender accepts frames of 1 KiB
 _unpack = _head.unpack_from
 _pack = _head.pack
 
@@ -44,14 +39,14 @@ class Head(NamedTuple):
 
     Attributes:
         magic: MAGIC, to recognize a head.
-        kind: HELLO to DONE.
-        count: In DATA, the flags; in WELCOME, SHARED and ACK, the size of the window in messages.
+        kind: HELLO to READY.
+        count: In DATA, the flags; in WELCOME and ACK, the size of the window in messages.
         connection: The connection of the session.
         sender: The sender of the session.
         first: In DATA, the sequence of the message; in HELLO, the lowest unacknowledged sequence; in WELCOME
             and ACK, `received`; in READY, `finished`.
         second: In DATA, the identifier of the message; in WELCOME and ACK, `finished`.
-        window_bytes: In WELCOME, SHARED and ACK, the size of the window in bytes.
+        window_bytes: In WELCOME and ACK, the size of the window in bytes.
         asked: In HELLO, the last sequence sent before it. WELCOME repeats it, or has EVERYTHING if the
             receiver noticed a gap: missing messages up to this one are lost, later ones may still arrive.
     """
@@ -94,18 +89,7 @@ def read_head(frame: bytes | memoryview) -> Head | None:
     if len(frame) < HEAD_BYTES:
         return None
     head = _make_head(_unpack(frame))
-    return head if head.magic == MAGIC and HELLO <= head.kind <= DONE else None
-
-
-def pack_done(session: tuple[int, int], sequences: list[int]) -> bytes:
-    """Return a DONE as bytes."""
-    return pack_head(DONE, session) + struct.pack(f"<{len(sequences)}Q", *sequences)
-
-
-def read_done(frame: bytes) -> tuple[int, ...]:
-    """Return the sequences of a DONE."""
-    count = (len(frame) - HEAD_BYTES) // 8
-    return struct.unpack_from(f"<{count}Q", frame, HEAD_BYTES)
+    return head if head.magic == MAGIC and HELLO <= head.kind <= READY else None
 
 
 class Unacknowledged(NamedTuple):
@@ -137,7 +121,6 @@ class Window:
         self.in_flight = 0
         self.max_messages = self.max_bytes = 0  # until the receiver announces its window
         self.moved_at = self.asked_at = time.monotonic()
-        self.sent_at: dict[int, float] | None = None  # by sequence, if several receivers share the window
 
     @property
     def session(self) -> tuple[int, int]:
@@ -163,8 +146,6 @@ class Window:
             self.moved_at = time.monotonic()
         self.unfinished.append(_unacknowledged(Unacknowledged, (sequence, identifier, frames, nbytes)))
         self.in_flight += nbytes
-        if self.sent_at is not None:
-            self.sent_at[sequence] = time.monotonic()
         return frames
 
     def mark_redelivered(self) -> None:
@@ -181,36 +162,6 @@ class Window:
             forget = unfinished.popleft
             for _ in range(min(finished - unfinished[0].sequence + 1, len(unfinished))):
                 self.in_flight -= forget()[3]
-
-    def share(self) -> None:
-        """Expect acknowledgements of single messages: several receivers share this window."""
-        if self.sent_at is None:
-            self.sent_at = dict.fromkeys((message.sequence for message in self.unfinished), time.monotonic())
-
-    def finish_one(self, sequence: int) -> None:
-        """Forget one message."""
-        for index, message in enumerate(self.unfinished):
-            if message.sequence == sequence:
-                del self.unfinished[index]
-                self.in_flight -= message.nbytes
-                self.moved_at = time.monotonic()
-                if self.sent_at is not None:
-                    self.sent_at.pop(sequence, None)
-            if message.sequence >= sequence:
-                return
-
-    def redeliver(self, seconds: float) -> list[Any]:
-        """Mark the messages sent more than `seconds` ago as redelivered, and return their frames."""
-        if self.sent_at is None:
-            return []
-        now = time.monotonic()
-        overdue_frames: list[Any] = []
-        for index, message in enumerate(self.unfinished):
-            if now - self.sent_at[message.sequence] > seconds:
-                marked = self.unfinished[index] = message._replace(frames=_flag_redelivered(message.frames))
-                self.sent_at[message.sequence] = now
-                overdue_frames.append(marked.frames)
-        return overdue_frames
 
 
 def own_copy(message: Any) -> Any:
@@ -243,50 +194,3 @@ def payload_of(message: Unacknowledged) -> tuple[Any, int]:
     if len(frames[0]) == HEAD_BYTES and len(frames) == 2:
         return frames[1], DETACHED
     return Parts((frames[0][HEAD_BYTES:], *frames[1:])), 0
-
-
-_REMEMBERED = 1 << 13
-
-
-class SharedSession:
-    """A session that several receivers share through a ROUTER-DEALER proxy.
-
-    The proxy gives each message to the next receiver, so that a receiver cannot tell which ones it has
-    missed: finished messages are acknowledged one by one, and the sender repeats the others.
-    """
-
-    def __init__(self, key: tuple[int, int], peer: bytes) -> None:
-        self.key = key
-        self.peer = peer
-        self.gap = False
-        self.received = 0
-        self._finished: dict[int, bool] = {}  # sequence -> whether it is finished, oldest first
-        self._to_acknowledge: list[int] = []
-
-    @property
-    def finished(self) -> int:
-        """Return 0: finished messages are acknowledged one by one. Set it to a finished sequence."""
-        return 0
-
-    @finished.setter
-    def finished(self, sequence: int) -> None:
-        self._finished[sequence] = True
-        self._to_acknowledge.append(sequence)
-
-    def take(self, sequence: int) -> bool:
-        """Return whether a message is new; acknowledge a finished one again."""
-        finished = self._finished.get(sequence)
-        if finished is None:
-            self._finished[sequence] = False
-            if len(self._finished) > _REMEMBERED:
-                del self._finished[next(iter(self._finished))]
-            return True
-        if finished:
-            self._to_acknowledge.append(sequence)
-        return False
-
-    def acknowledgements(self) -> Iterator[bytes]:
-        """Return the frames that acknowledge the newly finished messages."""
-        sequences, self._to_acknowledge = self._to_acknowledge, []
-        for start in range(0, len(sequences), MAX_DONE):
-            yield pack_done(self.key, sequences[start : start + MAX_DONE])

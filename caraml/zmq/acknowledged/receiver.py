@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import Any, Literal, Unpack
 
 import zmq
 
@@ -31,10 +31,8 @@ from caraml.zmq.acknowledged.protocol import (
     NAME_BYTES,
     READY,
     REDELIVERED,
-    SHARED,
     WELCOME,
     Head,
-    SharedSession,
     pack_head,
     read_head,
     unpack_head,
@@ -60,9 +58,6 @@ class _Session:
         self.peer = peer
         self.gap = False
         self.received = self.finished = received
-
-
-AnySession: TypeAlias = _Session | SharedSession
 
 
 class ZmqReceiver(LoopingEndpoint):
@@ -92,11 +87,11 @@ class ZmqReceiver(LoopingEndpoint):
         self.duplicates = 0
         self._processed = finish == "processed"
         self._window = min(window, (1 << 16) - 1), window_bytes
-        self._sessions: OrderedDict[tuple[int, int], AnySession] = OrderedDict()
-        self._queue: deque[tuple[AnySession, int, int, int, Any, Any]] = deque()
+        self._sessions: OrderedDict[tuple[int, int], _Session] = OrderedDict()
+        self._queue: deque[tuple[_Session, int, int, int, Any, Any]] = deque()
         self._last_session: _Session | None = None
-        self._in_hand: tuple[AnySession, int] | None = None  # the message that the program processes
-        self._to_acknowledge: dict[tuple[int, int], AnySession] = {}
+        self._in_hand: tuple[_Session, int] | None = None  # the message that the program processes
+        self._to_acknowledge: dict[tuple[int, int], _Session] = {}
         self._by_peer: dict[bytes, _Session] = {}
         self._name = secrets.token_bytes(NAME_BYTES)
         self._seen_handshakes = -1
@@ -174,8 +169,8 @@ class ZmqReceiver(LoopingEndpoint):
             self._finish(*self._in_hand)
             self._in_hand = None
 
-    def _finish(self, session: AnySession, sequence: int) -> None:
-        """Note that a message is finished: up to it in a _Session, itself only in a SharedSession."""
+    def _finish(self, session: _Session, sequence: int) -> None:
+        """Note that the messages of a session are finished up to this one."""
         session.finished = sequence
         self._to_acknowledge[session.key] = session
 
@@ -184,12 +179,7 @@ class ZmqReceiver(LoopingEndpoint):
             self._send_progress(session, ACK)
         self._to_acknowledge.clear()
 
-    def _send_progress(self, session: AnySession, kind: int, asked: int = 0) -> None:
-        if isinstance(session, SharedSession) and kind == ACK:
-            for frame in session.acknowledgements():
-                self._wire.send_part(session.peer, zmq.SNDMORE, copy=True, timeout=0)
-                self._wire.send_part(frame, 0, copy=True, timeout=0)
-            return
+    def _send_progress(self, session: _Session, kind: int, asked: int = 0) -> None:
         head = pack_head(kind, session.key, session.received, session.finished, *self._window, asked)
         if session.peer:
             self._wire.send_part(session.peer, zmq.SNDMORE, copy=True, timeout=0)
@@ -283,31 +273,7 @@ class ZmqReceiver(LoopingEndpoint):
                 self._reject(MalformedMessageError("an empty message"))
                 return
             peer, frame, rest = frame.bytes, rest[0], rest[1:]
-        elif rest and read_head(frame.buffer) is None and (head := read_head(rest[0].buffer)) is not None:
-            self._take_shared(frame.bytes, head, rest)  # an envelope, from a proxy
-            return
         self._take_from(peer, frame, rest)
-
-    def _take_shared(self, envelope: bytes, head: Head, frames: list[zmq.Frame]) -> None:
-        """Handle a message that came through a proxy, which shares a sender's messages out."""
-        session = self._sessions.get(head.session)
-        if session is None:
-            if len(self._sessions) >= _SESSIONS:
-                self._forget(next(iter(self._sessions.values())))
-            session = self._sessions[head.session] = SharedSession(head.session, envelope)
-        if head.kind not in (DATA, HELLO) or not isinstance(session, SharedSession):
-            self._reject(MalformedMessageError("the sender is not a ZmqSender"))
-            return
-        session.peer = envelope
-        if head.kind == HELLO:
-            self._send_progress(session, SHARED)
-        elif session.take(head.first):
-            frame, *rest = frames
-            payload = self._payload(head, frame.bytes if len(frame) < LARGE else frame.buffer, rest)
-            self._queue.append((session, head.first, head.second, head.count, *payload))
-        else:
-            self.duplicates += 1
-            self._to_acknowledge[session.key] = session
 
     def _payload(self, head: Head, whole: Any, rest: list[zmq.Frame]) -> tuple[Any, Any]:
         """Return the first frame of a message, and its other frames."""
@@ -320,13 +286,7 @@ class ZmqReceiver(LoopingEndpoint):
             self._reject(MalformedMessageError("the sender is not a ZmqSender"))
             return
         session = self._sessions.get(head.session)
-        if isinstance(session, SharedSession):
-            self._reject(
-                MalformedMessageError(
-                    "the message came directly, but the earlier messages of its session came through a proxy"
-                )
-            )
-        elif head.first < 1:
+        if head.first < 1:
             self._reject(MalformedMessageError("the sender is not a ZmqSender: it numbers messages from 0"))
         elif head.kind == HELLO:
             self._handle_hello(session, head, peer)
@@ -370,7 +330,7 @@ class ZmqReceiver(LoopingEndpoint):
         self._sessions[head.session] = self._by_peer[peer] = session
         return session
 
-    def _forget(self, session: AnySession | None) -> None:
+    def _forget(self, session: _Session | None) -> None:
         self._last_session = None
         if session is not None:
             del self._sessions[session.key]

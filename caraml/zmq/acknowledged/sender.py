@@ -22,9 +22,7 @@ There is no background thread: lost connections are noticed, and messages repeat
 `flush` and `close`. Call `flush` before the program waits for something else, such as an answer.
 
 A connecting sender has one receiver. A binding one sends each message to the connected receiver with the
-fewest unfinished messages. Through a ROUTER-DEALER proxy (`ZmqProxy`) the connected receivers get messages in
-turn, and a message that is unacknowledged after `resend_after` seconds goes to the next one: messages arrive
-at least once, and again if a receiver dies or is slower than that.
+fewest unfinished messages. Connect the two directly: receivers reject what comes through a `ZmqProxy`.
 """
 
 import contextlib
@@ -50,13 +48,11 @@ from caraml.transport.wire import ZERO_COPY
 from caraml.utils.serializer import get_serializer
 from caraml.zmq.acknowledged.protocol import (
     DETACHED,
-    DONE,
     HEAD_BYTES,
     HELLO,
     NAME_BYTES,
     READY,
     REDELIVERED,
-    SHARED,
     WELCOME,
     Head,
     Unacknowledged,
@@ -64,7 +60,6 @@ from caraml.zmq.acknowledged.protocol import (
     own_copy,
     pack_head,
     payload_of,
-    read_done,
     read_head,
 )
 from caraml.zmq.endpoint import Endpoint, EndpointOptions
@@ -74,7 +69,6 @@ log = logging.getLogger("caraml")
 # These times are in seconds.
 HEARTBEAT = 5.0
 ASK_AGAIN = 1.0
-RESEND_AFTER = 10.0
 CLOSE_TIMEOUT = 10.0
 _FLUSH_AT_EXIT = 0.05
 _READ_EVERY = 32
@@ -86,8 +80,7 @@ class ZmqSender(Endpoint):
     """Sends messages that must arrive; connects unless `bind=True`. It takes the keywords of ZmqSocket, and:
 
     `timeout` seconds (negative: for ever) that `send` may wait for room in the window, and after which it
-    raises if nothing is acknowledged; `serializer`; `callback(socket)`; `resend_after` seconds, which must be
-    more than a receiver behind a proxy takes for a message. `heartbeat` is 5 seconds by default.
+    raises if nothing is acknowledged; `serializer`; `callback(socket)`. `heartbeat` is 5 seconds by default.
     """
 
     def __init__(
@@ -95,13 +88,10 @@ class ZmqSender(Endpoint):
         *,
         bind: bool = False,
         serializer: serializers.Serializer = None,
-        resend_after: float = RESEND_AFTER,
         **options: Unpack[EndpointOptions],
     ) -> None:
         options.setdefault("heartbeat", HEARTBEAT)
         self.timeout = options.get("timeout", -1)
-        self.resend_after = resend_after
-        self._resend_at = 0.0
         self._sender = secrets.randbits(63)
         self._connections = itertools.count(1)
         self._identifiers = itertools.count(1)
@@ -268,8 +258,6 @@ class ZmqSender(Endpoint):
             for window in list(self._windows.values()):
                 if window.unfinished or not self._bind:
                     self._send_hello(window.peer)
-        if not self._bind:
-            self._resend_overdue()
 
     def _handle_answer(self, frame: zmq.Frame, rest: list[zmq.Frame]) -> None:
         peer = b""
@@ -283,10 +271,6 @@ class ZmqSender(Endpoint):
         if head.kind == READY:
             self._handle_ready(peer, head)
         elif (window := self._windows.get(peer)) is not None and head.session == window.session:
-            if head.kind == DONE:
-                for sequence in read_done(frame.bytes):
-                    window.finish_one(sequence)
-                return
             if head.kind == WELCOME:
                 self._note_receiver(window, frame.bytes[HEAD_BYTES : HEAD_BYTES + NAME_BYTES])
             self._handle_progress(window, head)
@@ -315,9 +299,7 @@ class ZmqSender(Endpoint):
 
     def _handle_progress(self, window: Window, head: Head) -> None:
         window.finish(head.second)
-        if head.kind == SHARED:
-            window.share()
-        if head.kind in (WELCOME, SHARED):
+        if head.kind == WELCOME:
             if window.max_messages == 0 or not window.unfinished:
                 window.moved_at = time.monotonic()
             window.max_messages, window.max_bytes = head.count, head.window_bytes
@@ -343,15 +325,6 @@ class ZmqSender(Endpoint):
                 self._send_hello(window.peer)
         if self._orphans:
             self._resend_orphans()
-
-    def _resend_overdue(self) -> None:
-        """Repeat messages that no receiver behind a proxy has acknowledged in time."""
-        now = time.monotonic()
-        if now >= self._resend_at:
-            self._resend_at = now + min(ASK_AGAIN, self.resend_after) / 4
-            for window in self._windows.values():
-                for frames in window.redeliver(self.resend_after):
-                    self._send_frames(window, frames)
 
     def _send_frames(self, window: Window, frames: Any) -> None:
         try:
