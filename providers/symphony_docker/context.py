@@ -20,7 +20,7 @@ from typing import Any
 
 from symphony import paths
 from symphony.content import digests
-from symphony.content.digests import DigestCache, stamp_of
+from symphony.content.digests import stamp_of
 from symphony.errors import SymphonyError, UserError
 from symphony.files import read_source
 from symphony_docker import secrets
@@ -100,8 +100,7 @@ def read(source: Source, *, look_for_secrets: bool = True) -> Context:
         sizes = {name: os.lstat(path).st_size for name, path in files.items()}
         if sum(sizes.values()) > MAX_BYTES:
             return _refused(*_too_large(sizes))
-        with DigestCache("context", root) as cache:
-            digest = {name: digests.of_file(path, cache, follow=False) for name, path in files.items()}
+        digest = {name: digests.of_file(path, follow=False) for name, path in files.items()}
         problems = list(_problems(root, files, source.allow)) if look_for_secrets else []
     except OSError as error:
         return _refused(

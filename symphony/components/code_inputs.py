@@ -5,35 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.shared import CodeFiles
 
-if TYPE_CHECKING:
-    from symphony.content.digests import DigestCache
 
-
-def with_code_files(spec: ExperimentSpec, folder: Path, stack: str) -> ExperimentSpec:
+def with_code_files(spec: ExperimentSpec, folder: Path) -> ExperimentSpec:
     """Return the spec with the files of its code; entries are relative to `folder`, the project folder."""
     declared = dict.fromkeys(entry for _, owner in spec.owners() for entry in owner.code)
-    return replace(spec, code_files=files_of(declared, folder, stack)) if declared else spec
+    return replace(spec, code_files=files_of(declared, folder)) if declared else spec
 
 
-def files_of(declared: Iterable[str], folder: Path, stack: str) -> dict[str, CodeFiles]:
+def files_of(declared: Iterable[str], folder: Path) -> dict[str, CodeFiles]:
     """Return the files of every entry of `code=`."""
+    return {entry: _files_of(entry, str(folder)) for entry in declared}
+
+
+def _files_of(entry: str, folder: str) -> CodeFiles:
     # Imported here: most experiments declare no code.
-    from symphony.content.digests import DigestCache
-
-    with DigestCache("code", root=folder / stack) as cache:
-        return {entry: _files_of(entry, str(folder), cache) for entry in declared}
-
-
-def _files_of(entry: str, folder: str, cache: DigestCache) -> CodeFiles:
     from symphony.content import code_files
 
     try:
-        if files := code_files.files_of(entry, folder, cache):
+        if files := code_files.files_of(entry, folder):
             return CodeFiles(files)
         exists = code_files.exists(entry, folder)
     except (OSError, RuntimeError, ValueError) as error:

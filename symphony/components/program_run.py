@@ -127,7 +127,7 @@ def _register(
     _refuse_to_move(run.context)
     _require_plugins(run.context)
     clean, problems = secret_env.resolve_values(spec)
-    clean = code_inputs.with_code_files(clean, run.context.folder, run.context.stack)
+    clean = code_inputs.with_code_files(clean, run.context.folder)
     if "image" in registry.get(run.context.backend).settings:
         clean, built, image_problems = run.images.with_references(clean)
         problems += image_problems

@@ -1,1 +1,1 @@
-"""Which files of a folder are code, and their digests, with a cache."""
+"""Which files of a folder are code, and their digests."""

@@ -5,21 +5,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from symphony.content import digests
-from symphony.content.digests import DigestCache
 
 # A process that declares code gets its digest in this variable, so that changed code changes the process.
 VARIABLE = "SYMPHONY_CODE"
 _WILDCARDS = frozenset("*?[")
 
 
-def files_of(entry: str, folder: str, cache: DigestCache) -> dict[str, str]:
+def files_of(entry: str, folder: str) -> dict[str, str]:
     """Return the digest of every matching file; an entry is relative to `folder`, the project folder.
 
     Raises:
         OSError, RuntimeError, ValueError: A file cannot be read, or `~user` names an unknown user.
     """
     return {
-        _relative_name(path, entry, folder): digests.of_file(path, cache)
+        _relative_name(path, entry, folder): digests.of_file(path)
         for path in _matching_files(_absolute_path(entry, folder), folder)
     }
 

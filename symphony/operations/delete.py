@@ -6,20 +6,17 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import psutil
 
 from symphony.backends import registry, settings_reader
 from symphony.backends.observe import LocalObserver, ProcessStatus, Recorded, RemoteObserver
-from symphony.content import digests
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Outcome, Started
 from symphony.engine.run.run import Run
 from symphony.engine.state import file_store, locks, store
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, runs, selected_stack, stacks, sweep
-from symphony.operations.plan import IMAGE
 from symphony.operations.up import Progress, progress_of
 from symphony.plan.names import is_name, listed, physical_name
 from symphony.plan.problems import count
@@ -165,7 +162,6 @@ def _delete(
     orphans = _delete_orphans(stack, project) if stack.cluster is None else 0
     stacks.forget_current(stack.name)
     store.purge(stack.name)
-    _forget_files(stack)
     name = stack.cluster.name if stack.cluster else ""
     kept = _settle(stack, last_seen, forget=forget)
     yield Deleted(stack.display_name, len(paths), orphans, run.outcome.seconds, name, *kept)
@@ -283,14 +279,6 @@ def _live_processes(stack: stacks.Stack) -> list[str]:
     if not isinstance(observer, LocalObserver):
         return []
     return [path for owned in observer.list_owned() if owned.owner == stack.owner for path in owned.paths]
-
-
-def _forget_files(stack: stacks.Stack) -> None:
-    """Remove the cached digests of the stack's code and images."""
-    digests.forget("code", Path(stacks.folder(stack), stack.name.stack))
-    for resource in stack.resources:
-        if resource.type == IMAGE:
-            digests.forget("context", Path(str(resource.inputs["context"])))
 
 
 def _delete_orphans(stack: stacks.Stack, project: workspace.Workspace) -> int:

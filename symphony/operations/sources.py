@@ -27,7 +27,6 @@ class Sources:
     """The files of a plan; `state` has the digest, or the time of change, of each file."""
 
     workspace: Workspace
-    stack: str
     code: tuple[str, ...]
     images: tuple[Mapping[str, Any], ...]
     program: tuple[str, ...]
@@ -35,7 +34,7 @@ class Sources:
 
     def now(self) -> Sources:
         """Return the files in their current state."""
-        declared = code_inputs.files_of(self.code, self.workspace.folder, self.stack)
+        declared = code_inputs.files_of(self.code, self.workspace.folder)
         state = {name: digest for matched in declared.values() for name, digest in matched.files.items()}
         for image in self.images:
             read = context.read(context.source_of(image), look_for_secrets=False)
@@ -86,7 +85,7 @@ def from_plan(workspace: Workspace, planned: Planned) -> Sources:
             _image_files(built[digest], files, workspace) if digest in built else files
         )
     state |= {**_times(settings), **planned.program}
-    return Sources(workspace, planned.stack, tuple(patterns), images, program, state)
+    return Sources(workspace, tuple(patterns), images, program, state)
 
 
 def _image_files(image: Mapping[str, Any], files: Mapping[str, str], workspace: Workspace) -> dict[str, str]:

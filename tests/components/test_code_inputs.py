@@ -23,7 +23,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def code(text: str, folder: Path) -> CodeFiles:
-    return files_of([text], folder, "rl")[text]
+    return files_of([text], folder)[text]
 
 
 @pytest.mark.parametrize(

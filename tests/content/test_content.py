@@ -1,16 +1,13 @@
-"""Which files of a folder count as code, and their cached digests."""
+"""Which files of a folder count as code, and their digests."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from symphony.content import digests, ignore_files
-from symphony.content.digests import DigestCache
 
 
 @pytest.fixture
@@ -18,12 +15,6 @@ def folder(tmp_path: Path) -> Path:
     place = tmp_path / "project"
     place.mkdir()
     return place
-
-
-@pytest.fixture
-def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let files count as unchanged from the moment they are written."""
-    monkeypatch.setattr(digests, "MIN_AGE_NS", 0)
 
 
 def put(folder: Path, **content: str) -> None:
@@ -41,8 +32,7 @@ def code_files(folder: Path) -> list[str]:
 
 
 def digests_of(folder: Path) -> dict[str, str]:
-    with DigestCache("test", folder) as cache:
-        return {name: digests.of_file(str(folder / name), cache) for name in code_files(folder)}
+    return {name: digests.of_file(str(folder / name)) for name in code_files(folder)}
 
 
 def test_ignore_files_apply_to_their_folder_and_below(folder: Path) -> None:
@@ -98,8 +88,7 @@ def test_a_followed_link_counts_by_the_content_of_its_file(folder: Path, follow:
     (folder / "b").symlink_to("a.py")
 
     def digest() -> str:
-        with DigestCache("test", folder) as cache:
-            return digests.of_file(str(folder / "b"), cache, follow=follow)
+        return digests.of_file(str(folder / "b"), follow=follow)
 
     before = digest()
     put(folder, a_py="2")
@@ -120,40 +109,14 @@ def test_the_digest_covers_path_content_and_executable_bit_only(folder: Path) ->
     assert digests.of_all(before) != digests.of_all(digests_of(folder))
 
 
-@contextmanager
-def _forbid_reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    def refused(*_: object) -> object:
-        raise AssertionError("it was read again")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("hashlib.file_digest", refused)
-        yield
-
-
-def test_unchanged_files_are_not_read_again(
-    folder: Path, old_files: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("min_age", "changed"), [(digests.MIN_AGE_NS, ["a"]), (0, [])])
+def test_only_files_older_than_a_clock_tick_are_remembered(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, min_age: int, changed: list[str]
 ) -> None:
-    put(folder, a_py="1", agents__b_py="2", _gitignore="*.log\n", c_log="")
-    before = digests_of(folder)
-    with _forbid_reading(monkeypatch):
-        assert digests_of(folder) == before
-    put(folder, agents__b_py="3", agents__new_py="")
-    assert digests.changed_names(before, digests_of(folder)) == ["agents/b.py", "agents/new.py"]
-
-
-def test_recently_changed_files_are_read_again(folder: Path) -> None:
     """Two changes within one clock tick differ only in content."""
-    put(folder, a="1")
-    facts = (folder / "a").stat()
-    with DigestCache("test", folder) as cache:
-        cache.put("a", digests.stamp_of(facts), "old", facts)
-        assert cache.get("a", digests.stamp_of(facts)) is None
-
-
-def test_a_damaged_cache_is_ignored(folder: Path, own_home: Path, old_files: None) -> None:
+    monkeypatch.setattr(digests, "MIN_AGE_NS", min_age)
+    monkeypatch.setattr(digests, "stamp_of", lambda _: "the stamp of both")
     put(folder, a="1")
     before = digests_of(folder)
-    (kept,) = (own_home / "digests").iterdir()
-    for damage in (b"", b"[]", kept.read_bytes().replace(b'["', b'{"')):
-        kept.write_bytes(damage)
-        assert digests_of(folder) == before
+    put(folder, a="2")
+    assert digests.changed_names(before, digests_of(folder)) == changed

@@ -30,20 +30,18 @@ def sources_of(folder: Path) -> sources.Sources:
     built = context.read(context.source_of(image)).digests
     parts = {"files": digests.of_all(built)}
     plan = {"processes": [{"code": ["agents/"]}], "images": [{"inputs": {**image, "parts": parts}}]}
-    code = code_inputs.files_of(["agents/"], folder, "rl")["agents/"].files
+    code = code_inputs.files_of(["agents/"], folder)["agents/"].files
     known = {"code": code, parts["files"]: built}
     program = {str(folder / "main.py"): str((folder / "main.py").stat().st_mtime_ns)}
     planned = Planned("rl", "lab", plan, (), (), 1, code=known, program=program)
     return sources.from_plan(workspace.load(folder / "Pulumi.yaml"), planned)
 
 
-@pytest.mark.usefixtures("own_home")
 def test_unchanged_files_do_not_count_as_changed(folder: Path) -> None:
     before = sources_of(folder)
     assert before.now().state == before.state
 
 
-@pytest.mark.usefixtures("own_home")
 @pytest.mark.parametrize(
     ("name", "counts"),
     [

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from functools import lru_cache
-from pathlib import Path
 
 import msgspec
 
 from symphony.content import code_files, digests
-from symphony.content.digests import DigestCache
 
 CHANGED = "its code has changed since the plan"
 
@@ -32,11 +30,5 @@ class DeclaredCode(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=8)
 def _digest(texts: tuple[str, ...], folder: str, _second: int) -> str:
     """Return the digest of all files, cached since thousands of processes may have the same code."""
-    digests_of = (code_files.files_of(text, folder, _cache()) for text in texts)
+    digests_of = (code_files.files_of(text, folder) for text in texts)
     return digests.of_all({name: digest for files in digests_of for name, digest in files.items()})
-
-
-@lru_cache(maxsize=1)
-def _cache() -> DigestCache:
-    # Only in memory: the file of the cache belongs to the program.
-    return DigestCache("code", Path())

@@ -183,8 +183,8 @@ def test_pipes_among_user_files_are_reported_and_do_not_block(tmp_path: Path) ->
         assert list(local_files.changes("secret", [str(pipe)], {"key": b"x"})) == []
         hidden, _ = secret_env.resolve_values(replace(spec, secret_env=cast("Any", {"S": str(pipe)})))
         assert "regular file" in hidden.secret_env["S"].trouble
-        assert "regular file" in code_inputs.files_of([str(pipe)], tmp_path, "s")[str(pipe)].trouble
-        assert list(code_inputs.files_of(["code"], tmp_path, "s")["code"].files) == ["code/a.py"]
+        assert "regular file" in code_inputs.files_of([str(pipe)], tmp_path)[str(pipe)].trouble
+        assert list(code_inputs.files_of(["code"], tmp_path)["code"].files) == ["code/a.py"]
 
 
 def test_threads_replace_the_same_folder_by_a_file(rig: Any) -> None:
