@@ -46,12 +46,7 @@ def show(planned: AnyPlanned) -> None:
     print(f"{planned.stack} on {planned.backend}   {now}")
     if planned.parameters:
         print(screen.clean(f"parameters: {', '.join(_parameters(planned))}"))
-    rows = sorted(_rows(planned), key=lambda row: _ORDER.index(row[2]))
-    shared = _shared_reasons(rows)
-    rows = [(*row[:3], _shortened(row[3], shared), *row[4:]) for row in rows]
-    _show_changes(HEAD, rows)
-    for reason, names in shared.items():
-        print(screen.clean(f"{names_of(names)}: {reason}"))
+    _show_rows(_rows(planned))
     unused = [f"Not used on {planned.backend}: {', '.join(planned.unused)}."] if planned.unused else []
     print(" ".join([_total(planned), *unused]))
     for image in planned.images:
@@ -62,6 +57,24 @@ def show(planned: AnyPlanned) -> None:
         show_placement(planned.plan["placement"])
     for remark in planned.remarks:
         print(screen.clean(remark))
+
+
+def show_changes(planned: Planned) -> None:
+    """Print the processes that change, the totals and the images."""
+    _show_rows(row for row in _rows(planned) if row[2] != "keep")
+    print(_total(planned))
+    for image in planned.images:
+        print(screen.clean(str(image)))
+
+
+def _show_rows(rows: Iterable[_Row]) -> None:
+    """Print a table of processes, and below it the long reasons that several of them share."""
+    rows = sorted(rows, key=lambda row: _ORDER.index(row[2]))
+    shared = _shared_reasons(rows)
+    if rows:
+        _show_changes(HEAD, [(*row[:3], _shortened(row[3], shared), *row[4:]) for row in rows])
+    for reason, names in shared.items():
+        print(screen.clean(f"{names_of(names)}: {reason}"))
 
 
 def _parameters(planned: Planned) -> Iterator[str]:

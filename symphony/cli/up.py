@@ -251,7 +251,7 @@ def _watch(name: StackName, files: Sources, up_again: Up) -> None:
             files, changed = files.wait(failures.report)
             print(screen.clean(f"{time.strftime('%H:%M:%S')} {names_of(changed)} changed"), flush=True)
             try:
-                planned = up_again(_show_line)
+                planned = up_again(plan_table.show_changes)
             except Interrupted:
                 raise
             except SymphonyError as error:
@@ -294,24 +294,3 @@ class _Failures:
         except SymphonyError:
             # Other commands report a backend that does not answer.
             return []
-
-
-def _show_line(planned: Planned) -> None:
-    parts = [
-        f"{'build' if image.needs_build else 'use'} image {image.name} ({'; '.join(image.reasons)})"
-        for image in planned.images
-    ]
-    by_reason: dict[tuple[str, str], list[str]] = {}
-    for kind in ("restart", "start", "stop"):
-        for change in planned.changes:
-            if change.kind == kind:
-                # The part about the image already has the reason.
-                why = "image" if change.why.startswith("image: ") else change.why
-                by_reason.setdefault((kind, why), []).append(change.path)
-    parts += [
-        f"{kind} {names_of(paths)}{f' ({why})' if why else ''}" for (kind, why), paths in by_reason.items()
-    ]
-    parts = parts or ["nothing changes"]
-    if unchanged := planned.count("keep"):
-        parts.append(f"{unchanged} unchanged")
-    screen.tell(screen.clean("; ".join(parts)))
