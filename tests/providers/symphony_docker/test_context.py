@@ -38,7 +38,7 @@ CANARIES = (
     ".git-credentials",
     ".pulumi/stacks/rl.json",
     "Pulumi.dev.yaml",
-    "symphony-context_folder/state/x.json",
+    "symphony-home/state/x.json",
     "store.p12",
     "store.jks",
     "vault.kdbx",
@@ -83,7 +83,7 @@ HARMLESS = ("tokenizer.json", "special_tokens_map.json", "secrets.py", ".env.exa
 @pytest.fixture(autouse=True)
 def context_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "context" / "symphony-context_folder"))
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "context" / "symphony-home"))
     folder = tmp_path / "context"
     put(folder, "Dockerfile", "FROM scratch\nCOPY . /\n")
     return folder
@@ -115,11 +115,11 @@ def test_credential_files_are_never_sent(context_folder: Path) -> None:
 def test_symphony_home_inside_the_context_is_never_sent(
     context_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(context_folder, "symphony-context_folder/passphrase")
+    put(context_folder, "symphony-home/passphrase")
     (tmp_path / "link").symlink_to(tmp_path)
-    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "link" / "context" / "symphony-context_folder"))
+    monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "link" / "context" / "symphony-home"))
     assert sent_files(context_folder) == {"Dockerfile"}
-    monkeypatch.setenv("SYMPHONY_HOME", str(context_folder / "symphony-context_folder"))
+    monkeypatch.setenv("SYMPHONY_HOME", str(context_folder / "symphony-home"))
     assert sent_files(tmp_path / "link" / "context") == {"Dockerfile"}
 
 
