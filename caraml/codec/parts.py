@@ -18,7 +18,6 @@ Buffer: TypeAlias = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[An
 MAGIC = 0xCA
 TREE = bytes((MAGIC, 1))
 ARRAYS = bytes((MAGIC, 2))
-BATCH = bytes((MAGIC, 3))
 PICKLE = bytes((MAGIC, 4))
 FAILURE = bytes((MAGIC, 5))
 JOINED = bytes((MAGIC, 6))

@@ -35,9 +35,8 @@ def test_a_pusher_warns_about_unsent_messages_at_exit_and_close(spawn, end):
     program = spawn(f"""
         import caraml
         pusher = caraml.ZmqPusher(address="127.0.0.1:9")
-        for n in range(3):
+        for n in range(10):
             pusher.push(b"x")
-        pusher.push_many([b"x"] * 7)
         {end}
         """)
     code, _, errors = program.end(20)
@@ -60,7 +59,8 @@ def test_a_pusher_warns_about_unsent_messages_when_its_puller_has_ended(spawn):
         puller.close(0)
         while not pusher.socket.link.lost:
             time.sleep(0.01)
-        pusher.push_many(range(9))
+        for n in range(9):
+            pusher.push(n)
         pusher.push_uncopied(np.zeros(1 << 20))
         """)
     code, _, errors = program.end(20)

@@ -111,7 +111,8 @@ def test_well_behaved_peers_are_never_disconnected(tmp_path, keyed):
             ) as pusher:
                 for n in range(400):
                     pusher.push([number, n, np.zeros(sizes[n % 5], np.uint8)])
-                pusher.push_many([[number, n, None] for n in range(400, 20_000)])
+                for n in range(400, 20_000):
+                    pusher.push([number, n, None])
 
         pushers = [threading.Thread(target=push, args=(number,), daemon=True) for number in range(3)]
         for pusher in pushers:
