@@ -12,7 +12,7 @@ from typing import Any, SupportsIndex
 import zmq
 
 from caraml import process
-from caraml.codec.parts import Buffer, Parts, size
+from caraml.codec.parts import Parts, size
 from caraml.errors import (
     ClosedError,
     ConcurrentUseError,
@@ -38,33 +38,6 @@ SLICE_MS = 250
 ZERO_COPY = 1 << 18
 CLOSE_WAIT = 1.0
 _FOREVER = -1
-
-
-class MessageTracker:
-    """The buffers of a message that ZeroMQ still reads; `done` says nothing about delivery."""
-
-    def __init__(self, address: str, trackers: list[Any]) -> None:
-        self._address = address
-        self._trackers = trackers
-
-    @property
-    def done(self) -> bool:
-        """Return whether all buffers may be written again."""
-        return all(tracker.done for tracker in self._trackers)
-
-    def wait(self, timeout: float = -1) -> None:
-        """Wait `timeout` seconds (negative: for ever) until `done`. Raises ZmqTimeoutError."""
-        deadline = time.monotonic() + timeout
-        for tracker in self._trackers:
-            try:
-                tracker.wait(-1 if timeout < 0 else max(0.0, deadline - time.monotonic()))
-            except zmq.NotDone:
-                raise ZmqTimeoutError(
-                    self._address, "ZeroMQ to release the message's buffers", timeout
-                ) from None
-
-
-DONE = MessageTracker("", [])
 
 
 class _NoMoreTurns(list[int]):
@@ -279,49 +252,23 @@ class Wire:
                 f"{self.socket.address}: {len(parts)} parts; at most {MAX_PARTS} can be sent"
             )
 
-    def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None, track: bool = False) -> Any:
-        """Send a frame, copied or not, and return its tracker. Call inside `with wire`."""
+    def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None) -> None:
+        """Send a frame, copied or not. Call inside `with wire`."""
         try:
-            return self.put(part, flags, copy, track)
+            self.put(part, flags, copy)
         except zmq.Again:
-            return self.send_in_slices(part, flags, copy, timeout, track)
+            self.send_in_slices(part, flags, copy, timeout)
         except zmq.ZMQError as error:
             raise self.socket_error(error) from error
 
-    def send_parts(self, message: Any, timeout: float | None, copy: bool, track: bool = False) -> list[Any]:
-        """Send bytes or Parts; with `track`, return a tracker for each part that is not copied.
-
-        Small parts are always copied, and large bytes never. Call inside `with wire`.
-        """
-        trackers: list[Any] = []
+    def send_parts(self, message: Any, timeout: float | None, copy: bool) -> None:
+        """Send bytes or Parts; small parts are copied, and large bytes are not. Call inside `with wire`."""
         parts = message if isinstance(message, Parts) else (message,)
         for left, part in zip(reversed(range(len(parts))), parts, strict=True):
             copied = size(part) < ZERO_COPY or (copy and type(part) is not bytes)
-            tracker = self.send_part(part, MORE if left else 0, copied, timeout, track and not copied)
-            if track and not copied:
-                trackers.append(tracker)
-        return trackers
+            self.send_part(part, MORE if left else 0, copied, timeout)
 
-    def send_uncopied(self, message: Buffer | Parts, timeout: float | None) -> MessageTracker:
-        """Send without copying large parts; the tracker tells when their memory may change again.
-
-        Over inproc, where the receiver would share them, they are copied.
-        """
-        if self.socket.scheme == "inproc":
-            self.send(message, timeout)
-            return DONE
-        self.check_size(message)
-        with self:
-            if self.link.fault is not None:
-                raise self.link.fault
-            trackers = self.send_parts(message, timeout, copy=False, track=True)
-            if self.link.counting_unsent:
-                self.link.unsent += 1
-            return MessageTracker(self.socket.address, trackers) if trackers else DONE
-
-    def send_in_slices(
-        self, part: Any, flags: int, copy: bool, timeout: float | None, track: bool = False
-    ) -> Any:
+    def send_in_slices(self, part: Any, flags: int, copy: bool, timeout: float | None) -> None:
         """Retry a send in slices; the first slice has passed."""
         timeout = self.timeout if timeout is None else timeout
         deadline = time.monotonic() + timeout - self._send_ms / 1000
@@ -333,7 +280,8 @@ class Wire:
                     raise self.timeout_error("a peer to take the message", timeout)
                 self.set_send_timeout(min(SLICE_MS, int(left * 1000) + 1))
             try:
-                return self.put(part, flags, copy, track)
+                self.put(part, flags, copy)
+                return
             except zmq.Again:
                 continue
             except zmq.ZMQError as error:

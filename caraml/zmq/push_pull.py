@@ -19,7 +19,6 @@ import zmq
 
 from caraml import serializers
 from caraml.errors import MalformedMessageError
-from caraml.transport.wire import MessageTracker
 from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, EndpointOptions
 
@@ -53,14 +52,6 @@ class ZmqPusher(Endpoint):
         takes the message in time, AuthenticationError, EncodeError (MessageTooLargeError).
         """
         self._wire.send(data if self._encode is None else self._encode(data), timeout)
-
-    def push_uncopied(self, data: Any, timeout: float | None = None) -> MessageTracker:
-        """Send one message without copying the arrays of `data` of 256 KiB or more.
-
-        Do not change these arrays until the returned tracker is `done`. Over inproc, where the puller would
-        share them, they are copied. `timeout` and errors as for `push`.
-        """
-        return self._wire.send_uncopied(data if self._encode is None else self._encode(data), timeout)
 
 
 class ZmqPuller(Endpoint):

@@ -61,7 +61,7 @@ def test_a_pusher_warns_about_unsent_messages_when_its_puller_has_ended(spawn):
             time.sleep(0.01)
         for n in range(9):
             pusher.push(n)
-        pusher.push_uncopied(np.zeros(1 << 20))
+        pusher.push(np.zeros(1 << 20))
         """)
     code, _, errors = program.end(20)
     assert code == 0

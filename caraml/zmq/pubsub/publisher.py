@@ -25,7 +25,7 @@
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias, Unpack
 
 import zmq
@@ -34,7 +34,7 @@ from caraml import serializers
 from caraml.codec.parts import Parts, join, size, view
 from caraml.errors import CaramlError, MalformedMessageError
 from caraml.limits import MAX_TOPIC_BYTES
-from caraml.transport.wire import ZERO_COPY, MessageTracker
+from caraml.transport.wire import ZERO_COPY
 from caraml.utils.serializer import get_serializer, str2bytes
 from caraml.zmq.endpoint import Endpoint, EndpointOptions
 from caraml.zmq.pubsub.subscriptions import SubscriptionBudget, Subscriptions
@@ -177,7 +177,7 @@ class ZmqPub(Endpoint):
         message = data if self._encode is None else self._encode(data)
         known = self._topics.get(topic)
         if known is None or type(message) is not bytes or len(message) > self._fast_bytes:
-            self._publish(topic, message, self._wire.send, timeout)
+            self._publish(topic, message, timeout)
             return
         wire = self._wire
         try:
@@ -197,15 +197,6 @@ class ZmqPub(Endpoint):
             raise
         finally:
             wire.turns.append(1)
-
-    def pub_uncopied(self, topic: str | bytes, data: Any, timeout: float | None = None) -> MessageTracker:
-        """Publish without copying the arrays of `data` of 256 KiB or more.
-
-        Do not change these arrays until the returned tracker is `done`. Over inproc, where subscribers would
-        share them, they are copied. `topic`, `timeout` and errors as for `pub`.
-        """
-        message = data if self._encode is None else self._encode(data)
-        return self._publish(topic, message, self._wire.send_uncopied, timeout)
 
     def wait_subscribers(self, n: int, timeout: float, topic: str | bytes | None = None) -> None:
         """Wait for `n` subscriptions, only to prefixes of `topic` if given.
@@ -229,16 +220,14 @@ class ZmqPub(Endpoint):
                 self._read_subscriptions()
         return self._subscriptions.count(None if topic is None else str2bytes(topic))
 
-    def _publish(
-        self, topic: str | bytes, message: Any, send: Callable[..., Any], timeout: float | None
-    ) -> Any:
+    def _publish(self, topic: str | bytes, message: Any, timeout: float | None) -> None:
         """Publish the first message of a topic, or one that is large or has several parts."""
         known = self._topics.get(topic) or self._new_topic(topic)
         with self._wire:
             self._read_subscriptions()
             frame = self._frame(known, message)
         try:
-            return send(frame, timeout)
+            self._wire.send(frame, timeout)
         except CaramlError:
             known.take_back(frame)
             raise
