@@ -15,11 +15,10 @@
 
 * `'drop'`: new messages are dropped for subscribers whose queue is full. Each ZmqSub counts its dropped
   messages in `missed`;
-* `'latest'`: as 'drop', and every message is one frame, so that a plain ZeroMQ subscriber can conflate. A
-  ZmqSub with `policy='latest'` returns only the newest message of all its topics, whatever the publisher's
-  policy is;
 * `'block'`: `pub` waits, up to its deadline, until every queue has room. Nothing is dropped, and the slowest
   subscriber sets the pace.
+
+A ZmqSub with `policy='latest'` returns only the newest message of all its topics.
 """
 
 import secrets
@@ -31,7 +30,7 @@ from typing import Any, Literal, TypeAlias, Unpack
 import zmq
 
 from caraml import serializers
-from caraml.codec.parts import Parts, join, size, view
+from caraml.codec.parts import Parts, size, view
 from caraml.errors import CaramlError, MalformedMessageError
 from caraml.limits import MAX_TOPIC_BYTES
 from caraml.transport.wire import ZERO_COPY
@@ -42,7 +41,6 @@ from caraml.zmq.pubsub.topic_frame import (
     DETACHED,
     HEADER_BYTES,
     INLINE,
-    JOINED,
     LAST_NUMBER,
     PARTS,
     check_topic,
@@ -51,7 +49,7 @@ from caraml.zmq.pubsub.topic_frame import (
     start,
 )
 
-Policy: TypeAlias = Literal["drop", "latest", "block"]
+Policy: TypeAlias = Literal["drop", "block"]
 
 BUDGET_BYTES = 64 << 20
 _MAX_QUEUED = 100_000
@@ -124,8 +122,8 @@ class ZmqPub(Endpoint):
         budget_bytes: int = BUDGET_BYTES,
         **options: Unpack[EndpointOptions],
     ) -> None:
-        if policy not in ("drop", "latest", "block"):
-            raise ValueError(f"invalid policy {policy!r}; expected one of drop, latest, block")
+        if policy not in ("drop", "block"):
+            raise ValueError(f"invalid policy {policy!r}; expected one of drop, block")
         self.policy: Policy = policy
         self.budget_bytes = budget_bytes
         self._fixed_hwm = options.get("hwm") is not None
@@ -242,8 +240,6 @@ class ZmqPub(Endpoint):
 
         if type(message) is bytes and len(message) < ZERO_COPY:
             return framed(INLINE, message)
-        if self.policy == "latest":
-            return framed(JOINED, join(parts))
         if isinstance(message, Parts):
             return Parts((framed(PARTS, view(parts[0])), *parts[1:]))
         return Parts((framed(DETACHED), *parts))

@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 import zmq
 
 from caraml import serializers
-from caraml.codec.parts import Inline, split
+from caraml.codec.parts import Inline
 from caraml.errors import MalformedMessageError, ZmqTimeoutError
 from caraml.limits import MAX_TOPIC_BYTES
 from caraml.transport.wire import LARGE
@@ -18,7 +18,6 @@ from caraml.zmq.endpoint import EndpointOptions, LoopingEndpoint
 from caraml.zmq.pubsub.topic_frame import (
     DETACHED,
     INLINE,
-    JOINED,
     LAST_NUMBER,
     PARTS,
     Head,
@@ -269,8 +268,6 @@ class ZmqSub(LoopingEndpoint):
     def _decode_payload(self, kind: int, payload: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
         if kind == DETACHED and rest:
             return self._decode_data(rest[0], rest[1:])
-        if kind == JOINED and not rest and (parts := split(payload)):
-            return self._decode_data(Inline(parts[0]), parts[1:])
         if kind == INLINE or (kind == PARTS and rest):
             return self._decode_data(Inline(payload), rest)
         raise MalformedMessageError(

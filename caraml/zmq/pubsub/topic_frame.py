@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from caraml.errors import MalformedMessageError
 
-# Where the data is: in this frame, in the next ones, all parts joined in this one, or the first part in this
-# frame and the others in the next ones.
-INLINE, DETACHED, JOINED, PARTS = range(4)
+# Where the data is: in this frame, in the next ones, or the first part in this frame and the others in the
+# next ones.
+INLINE, DETACHED, PARTS = range(3)
 OPENING = b"\xca\x08\xf6\xff"  # not UTF-8: no text has it
 MAX_TOPIC = (1 << 16) - 1
 LAST_NUMBER = (1 << 32) - 1
