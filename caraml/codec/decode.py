@@ -229,8 +229,6 @@ class _Tree:
                     return _build(name, record[1])  # pyright: ignore[reportArgumentType]
                 case _:
                     raise ValueError("a record is malformed")
-        if code == structure.BYTES_PART:
-            return bytes(view(self._part()))
         if code == structure.INTEGER:
             if len(data) > 1 << 16:
                 raise ValueError(f"an integer has {len(data)} bytes; the maximum is {1 << 16}")

@@ -2,7 +2,7 @@
 
 There are two forms. A dict that holds only arrays (an observation, a batch, parameters) is `ARRAYS`: its
 layout, which is cached, and the small arrays one after the other. All other values are `TREE`: msgpack with
-extensions. In both, arrays and bytes of 64 KiB and more are parts of their own.
+extensions. In both, arrays of 64 KiB and more are parts of their own.
 """
 
 import enum
@@ -16,7 +16,7 @@ import numpy as np
 
 from caraml.codec import records, structure
 from caraml.codec.arrays import OUT_OF_BAND, REMEMBERED, Array, describe, flat_bytes, order_of
-from caraml.codec.parts import ARRAYS, TREE, Buffer, Parts, size
+from caraml.codec.parts import ARRAYS, TREE, Buffer, Parts
 from caraml.codec.structure import is_over_limit
 from caraml.errors import EncodeError, MessageTooLargeError
 from caraml.limits import MAX_DEPTH, MAX_HEADER_BYTES
@@ -139,13 +139,6 @@ class Encoder:
         return Parts((TREE + body, *parts)) if parts else TREE + body
 
 
-class _LargeBytes:
-    """Bytes that become a part of their own."""
-
-    def __init__(self, content: bytes | bytearray | memoryview) -> None:
-        self.content = content
-
-
 class _Tree:
     """Encodes TREE messages, one at a time.
 
@@ -156,18 +149,14 @@ class _Tree:
 
     def __init__(self) -> None:
         self._parts: list[Buffer] = []
-        self._separates_bytes = False
         # A packer for each level of extensions: a packer cannot be used while it packs.
         self._packers: list[Any] = []
         self._level = 0
 
     def encode(self, value: object) -> tuple[bytes, list[Buffer]]:
         """Return the packed value and its parts. Raises EncodeError and _REFUSALS."""
-        self._parts, self._separates_bytes = [], False
+        self._parts = []
         body = self.pack(value)
-        if len(body) >= OUT_OF_BAND:
-            self._parts, self._separates_bytes = [], True
-            body = self.pack(value)
         parts, self._parts = self._parts, []
         return body, parts
 
@@ -180,7 +169,7 @@ class _Tree:
         packer = self._packers[self._level]
         self._level += 1
         try:
-            return packer.pack(_with_large_bytes(value) if self._separates_bytes else value)
+            return packer.pack(value)
         finally:
             self._level -= 1
 
@@ -194,10 +183,6 @@ class _Tree:
         if isinstance(value, np.generic):
             scalar: Array = np.asarray(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
             return ExtType(structure.SCALAR, _describe(scalar) + scalar.tobytes())
-        if kind is _LargeBytes:
-            content = value.content
-            self._parts.append(content if isinstance(content, bytes) else memoryview(bytes(content)))
-            return ExtType(structure.BYTES_PART, b"")
         if kind is complex:
             return ExtType(structure.COMPLEX, struct.pack("<dd", value.real, value.imag))
         if isinstance(value, enum.Enum):
@@ -215,7 +200,7 @@ class _Tree:
         bases: tuple[Any, ...] = (dict, list, str, float, bytes)
         for base in bases:
             if isinstance(value, base):
-                return _with_large_bytes(base(value)) if self._separates_bytes else base(value)
+                return base(value)
         raise EncodeError(f"{kind.__name__} cannot be sent; the caraml.codec docstring lists what can")
 
     def _array(self, array: Array) -> object:
@@ -225,18 +210,6 @@ class _Tree:
         head = _describe(array)
         self._parts.append(flat_bytes(array))
         return ExtType(structure.ARRAY_PART, head)
-
-
-def _with_large_bytes(value: Any) -> Any:
-    """Return a value with each large bytes object, also in its dicts and lists, as a _LargeBytes."""
-    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType]
-    if kind is dict:
-        return {key: _with_large_bytes(item) for key, item in value.items()}
-    if kind is list:
-        return [_with_large_bytes(item) for item in value]
-    if isinstance(value, (bytes, bytearray, memoryview)) and size(value) >= OUT_OF_BAND:  # pyright: ignore[reportUnknownArgumentType]
-        return _LargeBytes(value)  # pyright: ignore[reportUnknownArgumentType]
-    return value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _describe(array: Array) -> bytes:

@@ -60,7 +60,6 @@ def _extension(body: bytes, position: int, lead: int) -> tuple[int, int]:
 # The codes of the msgpack extensions in messages.
 ARRAY = 1
 ARRAY_PART = 2
-BYTES_PART = 3
 SCALAR = 4
 TUPLE = 5
 RECORD = 6
