@@ -211,10 +211,8 @@ def show_end(ended: Ended, text: str = "") -> None:
     """Print the processes that do not run, then `text` or a summary of the end."""
     statuses = [status for status in ended.statuses if status in ended.troubled or status.why]
     statuses.sort(key=lambda status: sort_key(status.path))
-    why = f"   symphony why {ended.stack} {statuses[0].path}" if ended.common else ""
     for names, status in alike(statuses):
-        if not why:
-            print(screen.clean(f"  {names}   {state(status)}   symphony why {ended.stack} {status.path}"))
+        print(screen.clean(f"  {names}   {state(status)}   symphony why {ended.stack} {status.path}"))
         # A single last line is already part of the state.
         for line in status.words if len(status.words) > 1 else ():
             print(screen.clean(f"    | {line}"))
@@ -222,7 +220,7 @@ def show_end(ended: Ended, text: str = "") -> None:
     logs = f"   symphony logs {ended.stack} -f" if ended.has_begun else ""
     if ended.seconds > _LONG and len(ended.chain) > 1:
         print(screen.clean(f"  {_chain(ended.chain)}"))
-    print(screen.clean(f"{text or ended}{why}{logs}"))
+    print(screen.clean(f"{text or ended}{logs}"))
 
 
 def _chain(chain: Sequence[tuple[str, float]]) -> str:

@@ -49,7 +49,6 @@ _DONE_TO_CLUSTER: dict[str, State] = {
     "create-replacement": "replaced",
     "delete": "deleted",
 }
-_IMAGE_WHY = re.compile(r"\w*Image\w*: ")
 _CANCELLED = re.compile("cancell?ed")
 _BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 
@@ -112,13 +111,6 @@ class Ended:
         return tuple(status for status in self.statuses if not _is_well(status))
 
     @property
-    def common(self) -> str:
-        """The reason why none of several processes runs, if all have the same; else empty."""
-        causes = {_cause(status) for status in self.statuses}
-        running = any(status.state in ("running", "completed") for status in self.statuses)
-        return "" if running or len(self.statuses) < 2 or len(causes) > 1 else causes.pop()
-
-    @property
     def has_begun(self) -> bool:
         """Return whether any process has begun; a lost one that never restarted may not have."""
         return any(s.state not in ("waiting", "lost") or s.restarts for s in self.statuses)
@@ -127,8 +119,7 @@ class Ended:
         counts = Counter(status.state for status in self.statuses)
         total, running, completed = len(self.statuses), counts.pop("running", 0), counts.pop("completed", 0)
         if not (running or completed):
-            common = f": all {self.common}" if self.common else ""
-            return f"{self.stack}: 0 of {total} running{common}, after {self.seconds:.1f} s."
+            return f"{self.stack}: 0 of {total} running, after {self.seconds:.1f} s."
         if completed == total:
             return f"{self.stack} has completed: {completed} of {total}, in {self.seconds:.1f} s."
         others = [f"{completed} completed"] if completed else []
@@ -155,14 +146,6 @@ def _is_well(status: ProcessStatus) -> bool:
     waits = status.state == "waiting" and bool(status.waits_for)
     # The supervisor stops processes when the primary processes, which end the experiment, have completed.
     return waits or status.state in ("running", "completed", "stopped")
-
-
-def _cause(status: ProcessStatus) -> str:
-    """Return the reason why a process does not run; retries of an image pull count as the same reason."""
-    if status.state != "waiting":
-        return f"{status.state}: {status.why}"
-    image = _IMAGE_WHY.match(status.why)
-    return f"wait for {status.why[image.end() :]}" if image else f"wait: {status.why}"
 
 
 def up(

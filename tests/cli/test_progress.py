@@ -112,7 +112,7 @@ def test_on_a_terminal_each_waiting_process_has_a_row(sandbox: Sandbox) -> None:
 STACK: Any = SimpleNamespace(name=SimpleNamespace(stack="rl"))
 
 
-def test_a_reason_shared_by_all_processes_is_one_line_without_logs(
+def test_processes_with_the_same_reason_are_one_line_without_logs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     why = "InvalidImageName: REGISTRY/rl:1: invalid reference format"
@@ -120,8 +120,8 @@ def test_a_reason_shared_by_all_processes_is_one_line_without_logs(
     monkeypatch.setattr(command, "up", lambda _, **__: iter([ended]))
     assert command._run(STACK, None, ProgramOutput())[1] == 1  # pyright: ignore[reportPrivateUsage]
     assert capsys.readouterr().out.splitlines() == [
-        "rl: 0 of 5 running: all wait for REGISTRY/rl:1: invalid reference format, after 3.0 s."
-        "   symphony why rl a-0"
+        f"  a-0, a-1, a-2 and 2 more   waiting: {why}   symphony why rl a-0",
+        "rl: 0 of 5 running, after 3.0 s.",
     ]
 
 
@@ -132,21 +132,6 @@ def test_a_long_dependency_chain_shows_only_the_slowest_processes(capsys: pytest
     line = capsys.readouterr().out.splitlines()[0]
     assert line.count(" s") == 6
     assert "p0 40 s > ... > p50 40 s" in line
-
-
-@pytest.mark.parametrize(
-    ("whys", "common"),
-    [
-        (("ErrImagePull: rl:9: not found", "ImagePullBackOff: rl:9: not found"), "wait for rl:9: not found"),
-        (("Unschedulable: no node", "Unschedulable: no node"), "wait: Unschedulable: no node"),
-        (("ErrImagePull: rl:9: not found", "ErrImagePull: rl:8: not found"), ""),
-        (("ErrImagePull: rl:9: not found",), ""),
-    ],
-)
-def test_equal_reasons_of_all_processes_are_combined(whys: tuple[str, ...], common: str) -> None:
-    statuses = tuple(status(f"a-{number}", "waiting", why) for number, why in enumerate(whys))
-    assert Ended("rl", statuses, 3.0).common == common
-    assert Ended("rl", (*statuses, status("b", "running")), 3.0).common == ""
 
 
 def test_ctrl_c_while_waiting_says_that_all_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
