@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from symphony.components.usage_errors import usage_error
 from symphony.errors import UserError
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from symphony.components.process_group import ProcessGroup
 
 
-class HasPools(Protocol):
-    """The part of a GkeCluster that GKEDispatcher reads."""
-
-    @property
-    def pools(self) -> Sequence[Pool]: ...
-
-
 class GKEDispatcher:
     """Assigns processes to node pools: sets their node selector, tolerations and resources.
 
@@ -34,7 +27,7 @@ class GKEDispatcher:
     group, the resources on the process.
 
     Args:
-        tf_json: The path or the content of the Terraform file that cloudwise wrote, or a GkeCluster.
+        tf_json: The path or the content of the Terraform file that cloudwise wrote.
 
     Raises:
         UserError: The file is not valid.
@@ -44,17 +37,11 @@ class GKEDispatcher:
         dispatcher.assign_to_gpu(learner, node_pool_name="v100-pool")
     """
 
-    def __init__(self, tf_json: tf_json.TfJson | HasPools) -> None:
+    def __init__(self, tf_json: tf_json.TfJson) -> None:
         """Read the node pools."""
-        if (pools := getattr(tf_json, "pools", None)) is not None:
-            self._pools: dict[str, Pool] = {pool.name: pool for pool in cast("Sequence[Pool]", pools)}
-            self._entries: Mapping[str, Mapping[str, Any]] = {
-                name: pool.to_json() for name, pool in self._pools.items()
-            }
-            return
-        cluster = _read(tf_json)
-        self._pools = {pool.name: pool for pool in cluster.pools}
-        self._entries = cluster.entries
+        read = _read(tf_json)
+        self._pools = {pool.name: pool for pool in read.pools}
+        self._entries = read.entries
 
     def get_node_pools(self) -> list[str]:
         """Return the names of the node pools, sorted."""
@@ -263,17 +250,15 @@ class GKEDispatcher:
 
 
 def _taints(pool: Pool) -> tuple[Taint, ...]:
-    """Return the taints of a pool; a `.tf.json` lacks the one that a GkeCluster gives spot pools."""
+    """Return the taints of a pool; a `.tf.json` lacks the one of spot pools."""
     spot = [Taint(SPOT_LABEL, "true")] if pool.spot else []
     return tuple(dict.fromkeys([*pool.taints, *spot]))
 
 
-def _read(file: Any) -> tf_json.TfCluster:
+def _read(file: Any) -> tf_json.TfPools:
     if not isinstance(file, (str, Mapping)) and not hasattr(file, "__fspath__"):
-        raise usage_error(
-            f"{file!r:.60} is not a .tf.json", "Give the path or the content of the file, or a GkeCluster"
-        )
-    return tf_json.read_cluster(cast("tf_json.TfJson", file))
+        raise usage_error(f"{file!r:.60} is not a .tf.json", "Give the path or the content of the file")
+    return tf_json.read_pools(cast("tf_json.TfJson", file))
 
 
 def _claim(cpu: float | None, memory_m: float | None, gpu_count: int | None) -> Claim:

@@ -15,8 +15,7 @@ import pulumi
 
 from symphony.components.program_run import report_facts, require_root, run_error
 from symphony.components.usage_errors import as_usage_error
-from symphony.errors import UserError
-from symphony.placement import machines, tf_json
+from symphony.placement import machines
 from symphony.placement.machines import GIB, Machine
 from symphony.placement.pool import EFFECTS, GPU_TAINT, SPOT_LABEL, Pool, Taint, faults, unknown_machines
 from symphony.plan.problems import PlanError, Problem
@@ -105,24 +104,6 @@ class NodePool(Checked):
     def __post_init__(self) -> None:
         with as_usage_error():
             super().__post_init__()
-
-    @classmethod
-    def from_pool(cls, pool: Pool, disk_gb: int | None = None) -> NodePool:
-        """Return the NodePool that declares a pool."""
-        included = machines.find(pool.machine_type)
-        accelerator = (pool.gpu_type, pool.gpus) if pool.gpus and not (included and included.gpus) else None
-        return cls(
-            pool.name,
-            pool.machine_type,
-            accelerator=accelerator,
-            min=pool.min,
-            max=8 if pool.max is None else pool.max,
-            spot=pool.spot,
-            disk_gb=disk_gb or 100,
-            labels=dict(pool.labels),
-            taints=[(taint.key, taint.value, taint.effect) for taint in pool.taints],
-            zones=list(pool.zones),
-        )
 
     @property
     def machine(self) -> Machine | None:
@@ -215,33 +196,6 @@ class GkeCluster(pulumi.ComponentResource):
         facts = {"name": name, "location": location, "project": self.project}
         report_facts({"cluster": {**facts, "pools": [pool.to_json() for pool in self.pools]}})
         self._register()
-
-    @classmethod
-    def from_tf_json(
-        cls, file: tf_json.TfJson, *, name: str | None = None, location: str | None = None, **options: Any
-    ) -> GkeCluster:
-        """Declare the cluster of a `.tf.json` that cloudwise wrote.
-
-        Args:
-            file: The path of the file, or its content.
-            name: A name in place of the file's.
-            location: A location in place of the file's.
-            options: The options of GkeCluster.
-
-        Raises:
-            pulumi.RunError: A field of the file is wrong.
-
-        Example:
-            GkeCluster.from_tf_json("cluster.tf.json")
-        """
-        try:
-            cluster = tf_json.read_cluster(file)
-        except UserError as error:
-            raise pulumi.RunError(str(error)) from None
-        for resource in cluster.ignored:
-            pulumi.log.info(f"not converted: {resource}")
-        pools = [NodePool.from_pool(pool, cluster.disks.get(pool.name)) for pool in cluster.pools]
-        return cls(name or cluster.name, location=location or cluster.location, pools=pools, **options)
 
     @property
     def region(self) -> str:

@@ -1,11 +1,11 @@
-"""Reads a cluster with its node pools from a `.tf.json` that cloudwise wrote."""
+"""Reads the node pools of a cluster from a `.tf.json` that cloudwise wrote."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -57,7 +57,6 @@ class _Accelerator(msgspec.Struct):
 class _NodeConfig(msgspec.Struct):
     labels: _Labels
     machine_type: str = ""
-    disk_size_gb: _Count = 0
     taint: list[_Taint] = []
     guest_accelerator: _Accelerator = msgspec.field(default_factory=_Accelerator)
     preemptible: bool = False
@@ -72,10 +71,7 @@ class _Autoscaling(msgspec.Struct):
 class _Located(msgspec.Struct):
     """A cluster, or the fields that a node pool has in common with it."""
 
-    name: str = ""
     zone: str = ""
-    location: str = ""
-    region: str = ""
     node_locations: list[str] = []
     additional_zones: list[str] = []
     initial_node_count: _Count | None = None
@@ -93,23 +89,18 @@ class _NodePool(_Located, kw_only=True):
 
 
 @dataclass(frozen=True)
-class TfCluster:
-    """A cluster as cloudwise describes it.
+class TfPools:
+    """The node pools as cloudwise describes them.
 
-    pools: the pools, in the order of the file. entries: pool name -> its content in the file.
-    disks: pool name -> GB of its boot disk. ignored: the other resources of the file.
+    pools: in the order of the file. entries: pool name -> its content in the file.
     """
 
-    name: str
-    location: str
     pools: tuple[Pool, ...]
     entries: Mapping[str, Mapping[str, Any]]
-    disks: Mapping[str, int] = field(default_factory=dict[str, int])
-    ignored: tuple[str, ...] = ()
 
 
-def read_cluster(file: TfJson) -> TfCluster:
-    """Return the cluster in a file, or in its content.
+def read_pools(file: TfJson) -> TfPools:
+    """Return the node pools in a file, or in its content.
 
     Raises:
         UserError: A field is wrong; the error names it and its pool, the details name further fields.
@@ -120,10 +111,9 @@ def read_cluster(file: TfJson) -> TfCluster:
     if not entries:
         what = "the file has no node pools (resource.google_container_node_pool)"
         raise MissingError(what, where=where, remedy="Use a .tf.json that cloudwise wrote")
-    clusters = _mapping(resources.get("google_container_cluster"))
-    key = next(iter(clusters), "cluster")
+    clusters = [*_mapping(resources.get("google_container_cluster")).values()]
     faults: list[str] = []
-    cluster = _read(_Located, clusters.get(key, {}), "cluster", faults) or _Located()
+    cluster = (_read(_Located, clusters[0], "cluster", faults) if clusters else None) or _Located()
     node_pools: dict[str, _NodePool] = {}
     for name, entry in entries.items():
         if (node_pool := _read(_NodePool, entry, f"node pool {name}", faults)) is not None:
@@ -134,16 +124,7 @@ def read_cluster(file: TfJson) -> TfCluster:
         error.details = tuple(f"  {fault}" for fault in faults[1:])
         raise error
     pools = tuple(_pool(name, node_pool, entries[name], cluster) for name, node_pool in node_pools.items())
-    sizes = {name: node_pool.node_config.disk_size_gb for name, node_pool in node_pools.items()}
-    disks = {name: size for name, size in sizes.items() if size}
-    location = cluster.location or cluster.zone or cluster.region
-    ignored = tuple(
-        f"resource.{kind}.{name}"
-        for kind, blocks in resources.items()
-        if kind not in ("google_container_cluster", "google_container_node_pool")
-        for name in _mapping(blocks)
-    )
-    return TfCluster(cluster.name or key, location, pools, entries, disks, ignored)
+    return TfPools(pools, entries)
 
 
 def _content(file: TfJson) -> tuple[Mapping[str, Any], str]:

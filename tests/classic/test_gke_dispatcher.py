@@ -1,4 +1,4 @@
-"""GKEDispatcher: every call of the original, on the pools of a .tf.json or of a GkeCluster."""
+"""GKEDispatcher: every call of the original, on the pools of a .tf.json."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +13,8 @@ import pytest
 from symphony import Experiment, GKEDispatcher, Process, UserError
 from symphony.placement import planner, tf_json
 from symphony.placement.planner import Claim, Pod
-from symphony.placement.pool import LIST_PRICES, POOL_LABEL
+from symphony.placement.pool import LIST_PRICES
 from symphony.spec.pod import Toleration
-from tests.placement.fleet import FLEET
 
 
 def pool(name: str, cpu: Any, memory_m: Any, *taints: dict[str, str], **more: Any) -> dict[str, Any]:
@@ -82,7 +80,7 @@ def test_a_preemptible_pool_that_is_named_lets_the_process_in(process: Process):
     spot["resource"]["google_container_node_pool"]["gpu"]["node_config"]["preemptible"] = True
     GKEDispatcher(spot).assign_to_node_pool(process, node_pool_name="gpu", cpu=1)
     pods = [Pod("agent", (Claim(cpu=1000),), tolerations=process.spec.pod.tolerations)]
-    pools = [each for each in tf_json.read_cluster(spot).pools if each.name == "gpu"]
+    pools = [each for each in tf_json.read_pools(spot).pools if each.name == "gpu"]
     assert planner.place(pods, pools, LIST_PRICES).lacking == {}
 
 
@@ -125,14 +123,6 @@ def test_a_group_gets_the_pool_and_its_process_the_resources(dispatcher: GKEDisp
     assert group.spec.pod.tolerations == (OURS,)
     assert process.spec.pod.node_selector == {}
     assert process.spec.resource_request.cpu == "3777m"
-
-
-def test_dispatcher_accepts_a_gke_cluster(process: Process):
-    cluster: Any = SimpleNamespace(pools=FLEET)
-    dispatcher = GKEDispatcher(cluster)
-    dispatcher.assign_to_resource(process, cpu=4)
-    assert process.spec.pod.node_selector == {POOL_LABEL: "cpu"}
-    assert dispatcher.get_node_pool("cpu")["machine_type"] == "n1-highmem-8"
 
 
 @pytest.mark.parametrize(
@@ -221,9 +211,7 @@ def test_an_invalid_tf_json_file_is_an_error(tmp_path: Path, make: Any, error: s
 
 def test_pools_are_read_with_zones_and_taints():
     file = {
-        "google_container_cluster": {
-            "rl": {"name": "rl-1", "zone": "us-west1-b", "node_locations": ["us-west1-a"]}
-        },
+        "google_container_cluster": {"rl": {"zone": "us-west1-b", "node_locations": ["us-west1-a"]}},
         "google_container_node_pool": {
             "gpu": {
                 "zone": "us-west1-b",
@@ -244,9 +232,7 @@ def test_pools_are_read_with_zones_and_taints():
             },
         },
     }
-    cluster = tf_json.read_cluster({"resource": file})
-    gpu, cpu = cluster.pools
-    assert (cluster.name, cluster.location) == ("rl-1", "us-west1-b")
+    gpu, cpu = tf_json.read_pools({"resource": file}).pools
     assert (gpu.machine_type, gpu.gpu_type, gpu.gpus) == ("n1-standard-16", "nvidia-tesla-p100", 2)
     assert (gpu.spot, gpu.zones, gpu.min, gpu.max) == (True, ("us-west1-b",), 0, 3)
     assert [(each.key, each.value, each.effect) for each in gpu.taints] == [("surreal", "true", "NoExecute")]

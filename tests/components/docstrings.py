@@ -19,7 +19,7 @@ from symphony.spec.experiment import ExperimentOptions, GroupOptions
 from symphony.spec.process import ProcessOptions
 
 # Names that only symphony's own packages call.
-_INTERNAL = re.compile(r"_.*|action_.*|components|from_pool|from_spec|join|register")
+_INTERNAL = re.compile(r"_.*|action_.*|components|from_spec|join|register")
 _OTHERS: tuple[Any, ...] = (Ended, Planned, tmux_session.Session, symphony.tmux.session)
 # The keywords of their `**options`.
 _OPTIONS: dict[Any, Any] = {

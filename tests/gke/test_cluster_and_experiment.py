@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(420)]
 CLUSTER = """
 from symphony import GkeCluster, NodePool
 FAKE = [("kwok.x-k8s.io/node", "fake", "NoSchedule")]
-GkeCluster("NAME", location="us-central1-a", pools=[
+GkeCluster("NAME", location="us-central1-a", own_network=OWN_NETWORK, pools=[
     NodePool("NAME-cpu", "e2-standard-8", min=1, max=CPUS, taints=FAKE),
-    NodePool("NAME-gpu", "GPUS", accelerator=("nvidia-tesla-v100", 1), max=1, taints=FAKE),
+    NodePool("NAME-gpu", "n1-standard-8", accelerator=("nvidia-tesla-v100", 1), max=1, taints=FAKE),
 ])
 """
 EXPERIMENT = """
@@ -40,8 +40,9 @@ with Experiment() as e:
 """
 
 
-def write(sandbox: Sandbox, google: Google, cpus: int = 2, gpus: str = "n1-standard-8") -> None:
-    program = CLUSTER.replace("NAME", google.name).replace("CPUS", str(cpus)).replace("GPUS", gpus)
+def write(sandbox: Sandbox, google: Google, cpus: int = 2, own_network: bool = False) -> None:
+    program = CLUSTER.replace("OWN_NETWORK", str(own_network))
+    program = program.replace("NAME", google.name).replace("CPUS", str(cpus))
     (sandbox.folder / "stacks" / "gke.py").write_text(program)
     program = "from symphony import Experiment\n" + EXPERIMENT.replace("NAME", google.name)
     (sandbox.folder / "stacks" / "rl.py").write_text(program)
@@ -105,10 +106,11 @@ def test_cluster_and_experiment_from_up_to_delete(sandbox: Sandbox, google: Goog
 
 @pytest.mark.thorough
 def test_pool_sizes_change_in_place_and_the_plan_names_replacements(sandbox: Sandbox, google: Google) -> None:
-    write(sandbox, google)
+    write(sandbox, google, own_network=True)
     sandbox.symphony("up", "gke", "-y", timeout=120)
+    assert {"Network", "Subnetwork"} < {*google.resource_types()}
     before = google.nodes()
-    write(sandbox, google, cpus=3)
+    write(sandbox, google, cpus=3, own_network=True)
     changes = {each["name"]: each for each in sandbox.symphony("plan", "gke", "--json").json["changes"]}
     assert changes[f"NodePool {google.name}-{google.name}-cpu"]["kind"] == "update"
     sandbox.symphony("up", "gke", "-y", timeout=120)
