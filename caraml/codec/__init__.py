@@ -16,8 +16,8 @@ EncodeError.
 A dataclass or Struct arrives as its class if the receiver has registered it (with `@register`, or by sending
 one), else as a dict of its fields: a peer cannot name a class to import.
 
-Arrays of 64 KiB and more are parts of their own, and are copied neither by the sender nor by the receiver;
-smaller ones are copied. All arrive aligned and writable.
+Arrays of 64 KiB and more are parts of their own, which the codec does not copy; a socket copies them once,
+when it sends them. Smaller ones are copied. All arrive aligned and writable.
 """
 
 from collections.abc import Sequence

@@ -15,25 +15,21 @@ deadline is never taken for that of the next request. A request that timed out m
 repeating it may serve it twice. The client can be used again after every error.
 """
 
-import time
-import weakref
 from collections.abc import Callable
 from typing import Any, Unpack
 
 import zmq
 
 from caraml import serializers
-from caraml.codec.parts import FAILURE, Parts, size
+from caraml.codec.parts import FAILURE, Parts
 from caraml.errors import MalformedMessageError, RemoteError
-from caraml.transport.wire import ZERO_COPY, Wire
+from caraml.transport.wire import Wire
 from caraml.utils.serializer import get_deserializer, get_serializer
 from caraml.zmq.endpoint import Endpoint, EndpointOptions, LoopingEndpoint
 
-_NOTHING_LENT: list[Any] = []
 _MAX_REASON = 2000
 _MAX_UNREAD_REQUESTS = 16  # of one connection; behind a proxy it carries many clients
 _MARK_BYTES = len(FAILURE)
-_RELEASE_SECONDS = 1.0  # the time in which a closed socket releases an array
 
 
 class ZmqClient(Endpoint):
@@ -83,9 +79,6 @@ class ZmqClient(Endpoint):
     def request(self, msg: Any, timeout: float | None = None) -> Any:
         """Return the server's answer. `timeout`: seconds, negative for ever; by default the client's.
 
-        Arrays of `msg` of 256 KiB or more are not copied (except over inproc, where the server would share
-        them); they may be changed again when this returns or raises.
-
         Raises ZmqTimeoutError (PeerLostError when the connection to the server is lost), RemoteError when the
         server's handler raised, AuthenticationError, EncodeError; MalformedMessageError for an answer that
         cannot be read, and for the next request after a server that does not use caraml answered in several
@@ -101,7 +94,6 @@ class ZmqClient(Endpoint):
             wire.turns.pop()  # `with wire`, without its calls
         except IndexError:
             raise wire.unusable_error() from None
-        lent = _NOTHING_LENT  # the arrays of the request that ZeroMQ may still read
         answered = False
         try:
             link = wire.link
@@ -112,7 +104,7 @@ class ZmqClient(Endpoint):
                 except zmq.ZMQError as error:
                     wire.retry_send(message, timeout, error)
             else:
-                lent = self._send_large(message, timeout)
+                self._send_large(message, timeout)
             frame, rest = wire.receive(timeout, "an answer")
             answered = True
             if self._gives_bytes and type(frame) is bytes and len(frame) != _MARK_BYTES:
@@ -125,7 +117,7 @@ class ZmqClient(Endpoint):
         finally:
             wire.turns.append(1)
             if not answered:
-                self._drop_socket(lent)
+                wire.close(0)  # so that a late answer is lost
 
     def _read_answer(self, frame: Any, rest: list[zmq.Frame]) -> Any:
         """Return the decoded answer. Raises RemoteError, MalformedMessageError."""
@@ -141,26 +133,12 @@ class ZmqClient(Endpoint):
         except MalformedMessageError as error:
             return _decode_with_rest(self._wire, self._decode, frame, rest, error)
 
-    def _send_large(self, message: Any, timeout: float) -> "list[weakref.ref[memoryview]]":
-        """Send, and return the views that live until ZeroMQ has read them (cheaper than its trackers)."""
+    def _send_large(self, message: Any, timeout: float) -> None:
         wire = self._wire
         if wire.link.fault is not None:
             raise wire.link.fault
         wire.check_size(message)
-        if self.socket.scheme == "inproc":  # the server would share the arrays
-            wire.send_parts(message, timeout, copy=True)
-            return _NOTHING_LENT
-        parts = message if isinstance(message, Parts) else (message,)
-        views = Parts(memoryview(part) if size(part) >= ZERO_COPY else part for part in parts)  # pyright: ignore[reportArgumentType]
-        wire.send_parts(views, timeout, copy=False)
-        return [weakref.ref(part) for part in views if size(part) >= ZERO_COPY]  # pyright: ignore[reportReturnType]
-
-    def _drop_socket(self, lent: "list[weakref.ref[memoryview]]") -> None:
-        """Close the socket, so that a late answer is lost and ZeroMQ releases the arrays of the request."""
-        self._wire.close(0)
-        deadline = time.monotonic() + _RELEASE_SECONDS * len(lent)
-        while any(reference() is not None for reference in lent) and time.monotonic() < deadline:
-            time.sleep(0.001)
+        wire.send_parts(message, timeout, copy=True)
 
     def close(self, linger: float | None = None) -> None:
         """Close for good: further requests raise ClosedError. `linger` as for Endpoint.close."""
