@@ -11,7 +11,7 @@ from symphony.errors import UserError
 from symphony.placement import planner, tf_json
 from symphony.placement.machines import MIB
 from symphony.placement.planner import Claim, Pod
-from symphony.placement.pool import LIST_PRICES, SPOT_LABEL, Pool, Taint
+from symphony.placement.pool import SPOT_LABEL, Pool, Taint
 from symphony.placement.tf_json import MissingError
 from symphony.plan.names import nearest, quoted
 
@@ -220,7 +220,7 @@ class GKEDispatcher:
         pod = Pod(process.name, (claim,), pool=pool, gpu_type=gpu_type, tolerates_all=True)
         # The plan of the whole experiment limits the number of machines.
         pools = [dataclasses.replace(pool, max=None, taints=_taints(pool)) for pool in self._pools.values()]
-        placement = planner.place([pod], pools, LIST_PRICES)
+        placement = planner.place([pod], pools)
         if pod.name not in placement.chosen:
             raise self._misfit(pod, placement.lacking[pod.name])
         choice = placement.chosen[pod.name]

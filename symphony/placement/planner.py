@@ -17,11 +17,11 @@ from symphony.placement.machines import GIB, MIB
 from symphony.placement.pool import (
     GPU_LABEL,
     GPU_TAINT,
+    LIST_PRICES,
     POOL_LABEL,
     SPOT_LABEL,
     Amounts,
     Pool,
-    Prices,
     Taint,
     available,
 )
@@ -148,9 +148,9 @@ class Packing:
         return True
 
 
-def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placement:
+def place(pods: Sequence[Pod], pools: Sequence[Pool]) -> Placement:
     """Choose a pool for every pod; pods that name their pool come first."""
-    ranked = sorted(pools, key=lambda pool: _rank(pool, prices))
+    ranked = sorted(pools, key=_rank)
     allocatables = {pool.name: available(pool) for pool in pools}
     packings = {pool.name: Packing(allocatables[pool.name], pool.max) for pool in pools}
     fitting_pools: dict[tuple[object, ...], tuple[list[Choice], dict[str, str]]] = {}
@@ -176,9 +176,9 @@ def place(pods: Sequence[Pod], pools: Sequence[Pool], prices: Prices) -> Placeme
     )
 
 
-def _rank(pool: Pool, prices: Prices) -> float:
+def _rank(pool: Pool) -> float:
     """Return the price of a machine, estimated from its size if it is unknown."""
-    hourly = prices.hourly(pool)
+    hourly = LIST_PRICES.hourly(pool)
     return pool.cpu * 0.03 + pool.memory / GIB * 0.004 + pool.gpus if hourly is None else hourly
 
 
@@ -370,9 +370,7 @@ class Summary:
         return {placed.pod: pool for pool in self.pools for placed in pool.takes}
 
 
-def summarize(
-    placement: Placement, pools: Sequence[Pool], prices: Prices, names: Mapping[str, str]
-) -> Summary | None:
+def summarize(placement: Placement, pools: Sequence[Pool], names: Mapping[str, str]) -> Summary | None:
     """Return the summary of a placement, None if it is empty; names: pod -> its name in the backend."""
     if not placement.chosen:
         return None
@@ -383,17 +381,17 @@ def summarize(
             PlacedPod(names.get(pod, pod), choice.per_machine, total.cpu, total.memory, total.gpus)
         )
     uses = tuple(
-        _use(pool, placement.machines[pool.name], tuple(pods_of[pool.name]), prices)
+        _use(pool, placement.machines[pool.name], tuple(pods_of[pool.name]))
         for pool in pools
         if pool.name in pods_of
     )
     prices_known = [use.hourly for use in uses if use.hourly is not None]
     hourly = round(sum(prices_known), 4) if len(prices_known) == len(uses) else None
-    return Summary(uses, hourly, prices.month_and_region)
+    return Summary(uses, hourly, LIST_PRICES.month_and_region)
 
 
-def _use(pool: Pool, machines: int, takes: tuple[PlacedPod, ...], prices: Prices) -> PoolUse:
-    hourly = prices.hourly(pool)
+def _use(pool: Pool, machines: int, takes: tuple[PlacedPod, ...]) -> PoolUse:
+    hourly = LIST_PRICES.hourly(pool)
     return PoolUse(
         name=pool.name,
         machine_type=pool.machine_type,

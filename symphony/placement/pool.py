@@ -231,10 +231,10 @@ def _pool_faults(pool: Pool, location: str) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Rates:
-    """Dollars an hour: (machine,) by machine type, (vCPU, GiB) by family, and a GPU by its type."""
+    """Dollars an hour: (vCPU, GiB) by family of machine types, and a GPU by its type."""
 
-    machines: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
-    gpus: Mapping[str, float] = field(default_factory=dict[str, float])
+    machines: Mapping[str, tuple[float, float]]
+    gpus: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -255,16 +255,13 @@ class Prices:
         """Return the dollars an hour for a machine of a pool; None if the price is unknown."""
         rates = self.spot if pool.spot else self.on_demand
         machine = machines.find(pool.machine_type)
-        family = machine.family if machine and not machine.is_custom else ""
-        rate = rates.machines.get(pool.machine_type) or rates.machines.get(family)
-        if rate is None or (pool.gpus and pool.gpu_type not in rates.gpus):
+        if machine is None or machine.is_custom or machine.family not in rates.machines:
+            return None
+        if pool.gpus and pool.gpu_type not in rates.gpus:
             return None
         gpu_price = pool.gpus * rates.gpus[pool.gpu_type] if pool.gpus else 0.0
-        if len(rate) == 1:
-            return rate[0] + gpu_price
-        cpu_price, gib_price = rate
-        cpu, memory = (machine.billed, machine.memory) if machine else (pool.cpu, pool.memory)
-        return cpu * cpu_price + memory / GIB * gib_price + gpu_price
+        cpu_price, gib_price = rates.machines[machine.family]
+        return machine.billed * cpu_price + machine.memory / GIB * gib_price + gpu_price
 
 
 # As of 2025-03-06, from pricing.yml of github.com/Cyclenerd/google-cloud-pricing-cost-calculator. If a family

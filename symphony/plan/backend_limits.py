@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from symphony.placement.pool import LIST_PRICES, Pool, Prices
+from symphony.placement.pool import Pool
 from symphony.plan.names import as_label, as_name, is_name
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ProcessGroupSpec
@@ -35,7 +35,6 @@ class BackendLimits:
         changed_files: `secret key.txt changed` for each file that differs from the running experiment's.
         pools: The machine pools to place processes in; empty if the backend places them itself.
         pools_are_known: False if neither a cluster nor its stack was read, or the backend has no pools.
-        prices: The price list of the machines.
         gpus: The number of this machine's GPUs; None if the backend allocates GPUs.
     """
 
@@ -58,7 +57,6 @@ class BackendLimits:
     remarks: tuple[Problem, ...] = ()
     pools: tuple[Pool, ...] = ()
     pools_are_known: bool = True
-    prices: Prices = LIST_PRICES
     gpus: int | None = None
 
     def path_of(self, group: ProcessGroupSpec | None, process: ProcessSpec) -> str:

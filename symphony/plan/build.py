@@ -95,7 +95,7 @@ def build_plan(
         changed_files=limits.changed_files,
         code={digests[patterns]: matched for patterns, matched in files.items()},
         remarks=(*_name_remarks(spec, limits), *remarks(spec), *limits.remarks, *places.remarks),
-        placement=summarize(places.placement, limits.pools, limits.prices, names),
+        placement=summarize(places.placement, limits.pools, names),
         ends=Ends(
             tuple(paths[path] for path in paths if path in primaries), spec.stop_after, spec.idle_after
         ),

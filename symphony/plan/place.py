@@ -53,7 +53,7 @@ def place(spec: ExperimentSpec, limits: BackendLimits) -> Places:
     reader = _Reader(limits)
     by_name = {declared.name: declared for declared in _declared_pods(spec)}
     pods = [pod for declared in by_name.values() if (pod := reader.pod(declared)) is not None]
-    placement = planner.place(pods, limits.pools, limits.prices) if limits.pools else Placement()
+    placement = planner.place(pods, limits.pools) if limits.pools else Placement()
     return Places(
         placement,
         (*reader.problems, *_misfits(by_name, pods, placement)),

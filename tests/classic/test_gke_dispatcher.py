@@ -13,7 +13,6 @@ import pytest
 from symphony import Experiment, GKEDispatcher, Process, UserError
 from symphony.placement import planner, tf_json
 from symphony.placement.planner import Claim, Pod
-from symphony.placement.pool import LIST_PRICES
 from symphony.spec.pod import Toleration
 
 
@@ -81,7 +80,7 @@ def test_a_preemptible_pool_that_is_named_lets_the_process_in(process: Process):
     GKEDispatcher(spot).assign_to_node_pool(process, node_pool_name="gpu", cpu=1)
     pods = [Pod("agent", (Claim(cpu=1000),), tolerations=process.spec.pod.tolerations)]
     pools = [each for each in tf_json.read_pools(spot).pools if each.name == "gpu"]
-    assert planner.place(pods, pools, LIST_PRICES).lacking == {}
+    assert planner.place(pods, pools).lacking == {}
 
 
 def test_amounts_in_a_pool(dispatcher: GKEDispatcher, process: Process):

@@ -9,7 +9,7 @@ import pytest
 from symphony.cli import plan_table
 from symphony.operations.plan import Planned
 from symphony.placement.planner import place, summarize
-from symphony.placement.pool import LIST_PRICES, Pool
+from symphony.placement.pool import Pool
 from symphony.plan.changes import Change
 from tests.placement.fleet import FLEET, pod, pool, share
 
@@ -42,7 +42,7 @@ def test_a_long_shared_reason_is_printed_once_below_the_table(
 
 
 def placement_table(capsys: pytest.CaptureFixture[str], pods, pools: tuple[Pool, ...] = FLEET) -> list[str]:
-    summary = summarize(place(pods, pools, LIST_PRICES), pools, LIST_PRICES, {})
+    summary = summarize(place(pods, pools), pools, {})
     assert summary is not None
     plan_table.show_placement(asdict(summary))
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]

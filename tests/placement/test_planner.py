@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symphony.placement.planner import Claim, Pod, place, total_of
-from symphony.placement.pool import LIST_PRICES, Amounts, Taint, available
+from symphony.placement.pool import Amounts, Taint, available
 from symphony.spec.pod import Toleration
 from tests.placement.fleet import CHEAP, CPU, FLEET, GPU, holds, pod, pool, share
 
 
 def place_pods(*pods: Pod, pools=FLEET):
-    return place(pods, pools, LIST_PRICES)
+    return place(pods, pools)
 
 
 def pool_of(candidate: Pod, pools=FLEET) -> str:
@@ -152,7 +152,7 @@ def test_five_thousand_pods_of_a_thousand_sizes_fit_on_a_thousand_machines():
         )
     ]
     pods = [pod(f"a{i}", 0.2 + i * 7 % 29 / 16, 0.5 + i * 11 % 37 / 15) for i in range(5000)]
-    result = place(pods, fleet, LIST_PRICES)
+    result = place(pods, fleet)
     assert len(result.chosen) == 5000
     assert 800 < sum(result.machines.values()) <= 1000
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pulumi
 
-from symphony.backends import local_files, price_table
+from symphony.backends import local_files
 from symphony.backends.expand import ComponentInputs, Components, Context
 from symphony.backends.kubernetes import declaration, inventory, nodes
 from symphony.backends.kubernetes.api import kubeconfig
@@ -70,7 +70,6 @@ def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
         offline,
         problems=tuple(problems),
         pools=_pools(spec, context, client),
-        prices=price_table.read(chosen.prices, context.folder),
         changed_files=_changed_files(client, namespace, chosen, spec),
     )
 

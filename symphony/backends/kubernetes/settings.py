@@ -27,12 +27,6 @@ class Settings(StackSettings):
         "The stack whose GkeCluster to run on: STACK of this project, or PROJECT/STACK.",
         otherwise="the kubeconfig's cluster",
     )
-    prices: str | None = setting(
-        str,
-        None,
-        "Price list used by `symphony plan`.",
-        otherwise="Google's list prices",
-    )
     image: str | None = setting(str, None, "The image of processes that set none.")
     expose: str = setting(
         Literal["ClusterIP", "NodePort", "LoadBalancer"],
