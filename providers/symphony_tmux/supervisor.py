@@ -132,7 +132,7 @@ class Tmux(logs.Outputs):
         return list(ports) if pane is None else sockets.missing(pane.pid, ports)
 
     def activity(self) -> Mapping[str, tuple[float, int]]:
-        cpu_seconds = process_table.cpu_seconds()
+        cpu_seconds = {stat.pid: stat.seconds for stat in process_table.stats()}
         return {
             path: (sum(cpu_seconds.get(pid, 0) for pid in process_table.tree(pane.pid)), self._output(path))
             for path, pane in self._panes.items()

@@ -1,31 +1,14 @@
 """Measures the CPU, memory, GPUs and connections of processes on this machine, children included."""
 
-import os
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
-from typing import NamedTuple
-
-import psutil
+from collections.abc import Collection, Mapping
 
 from symphony.backends.observe import Port, Usage
 from symphony_tmux import gpus
 from symphony_tmux.listeners import Sockets, sockets_of
 from symphony_tmux.processes import process_table
-
-_TICK = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-class _Member(NamedTuple):
-    """A process of the machine; seconds: its CPU time, including children that have ended."""
-
-    pid: int
-    parent: int
-    session: int
-    seconds: float
-    memory: int
+from symphony_tmux.processes.process_table import Stat
 
 
 def usage(roots: Mapping[str, int]) -> dict[str, Usage]:
@@ -37,7 +20,7 @@ def usage(roots: Mapping[str, int]) -> dict[str, Usage]:
     Args:
         roots: path -> the pid of the root.
     """
-    members = list(_members())
+    members = process_table.stats()
     path_of = _trees(roots, members)
     moment = time.monotonic()
     seconds, memory = dict.fromkeys(roots, 0.0), dict.fromkeys(roots, 0)
@@ -80,7 +63,7 @@ def ports(roots: Mapping[str, int], wanted: Collection[int]) -> dict[int, Port]:
     """
     if not process_table.HAS_PROC:
         return {}
-    sockets, path_of = Sockets(), _trees(roots, list(_members()))
+    sockets, path_of = Sockets(), _trees(roots, process_table.stats())
     # The sockets of these ports as /proc/PID/fd has them: `socket:[12345]`.
     links = {link for port in wanted for link in sockets.listening[port] | sockets.connected[port]}
     holder: dict[str, str] = {}
@@ -95,7 +78,7 @@ def ports(roots: Mapping[str, int], wanted: Collection[int]) -> dict[int, Port]:
     }
 
 
-def _trees(roots: Mapping[str, int], members: Collection[_Member]) -> dict[int, str]:
+def _trees(roots: Mapping[str, int], members: Collection[Stat]) -> dict[int, str]:
     """Return the pid of every member of these trees -> the path of its process."""
     living = {member.pid for member in members}
     path_of = {pid: path for path, pid in roots.items() if pid in living}
@@ -113,25 +96,3 @@ def _trees(roots: Mapping[str, int], members: Collection[_Member]) -> dict[int, 
                 path_of[child] = path_of[pid]
                 to_visit.append(child)
     return path_of
-
-
-def _members() -> Iterator[_Member]:
-    """Yield every process of the machine."""
-    for pid in psutil.pids():
-        with suppress(psutil.Error, OSError):
-            yield _from_proc(pid) if process_table.HAS_PROC else _from_psutil(pid)
-
-
-def _from_proc(pid: int) -> _Member:
-    # psutil takes four times as long for the same file, with a thousand processes a quarter of a second.
-    text = process_table.read_proc_file(f"/proc/{pid}/stat")
-    fields = text[text.rfind(b")") + 2 :].split()
-    ticks = sum(map(int, fields[11:15]))
-    return _Member(pid, int(fields[1]), int(fields[3]), ticks / _TICK, int(fields[21]) * _PAGE)
-
-
-def _from_psutil(pid: int) -> _Member:
-    process = psutil.Process(pid)
-    with process.oneshot():
-        seconds, memory = sum(process.cpu_times()[:4]), process.memory_info().rss
-        return _Member(pid, process.ppid(), os.getsid(pid), seconds, memory)
