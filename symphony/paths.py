@@ -4,12 +4,11 @@ import hashlib
 import json
 import os
 import pwd
-import stat
 from contextlib import suppress
 from functools import cache as remembered
 from pathlib import Path
 
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import UserError
 
 # sun_path holds 108 bytes with its terminating NUL; tmux refuses longer ones.
 SOCKET_PATH_LIMIT = 107
@@ -277,19 +276,4 @@ def _user_home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        return _temporary_home()
-
-
-def _temporary_home() -> Path:
-    """Return a private folder in /tmp, for a user without a home; refuse that of another user."""
-    folder = TEMPORARY / f"symphony-home-{os.getuid()}"
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        facts = folder.lstat()
-        if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-            raise SymphonyError(
-                f"this user has no home folder, and {folder}, used in its place, is not a private folder",
-                remedy=f"Set HOME to a folder of your own, or remove {folder}",
-            ) from None
-    return folder
+        raise UserError("this user has no home folder", remedy="Set HOME to a folder of your own") from None
