@@ -269,18 +269,18 @@ def _known_error(text: str, stack: str, project: str) -> SymphonyError | None:
         return UserError(f"the stack {match[1]} does not exist", remedy="`symphony ls` lists the experiments")
     if UNREACHABLE_CLUSTER.search(text):
         return _unreachable(stack)
-    if "Exception calling application: [Errno 111]" in text:
-        return _killed_error("the relay between the program and the Pulumi engine")
-    if match := re.search(r"plugin \[([^]]+)\] did not begin responding to RPC", text):
-        remedy = "It was killed, or the machine is overloaded; run the command again"
-        return SymphonyError(f"the provider {match[1]} did not answer the engine", where=stack, remedy=remedy)
     if match := re.search(r'line (\d+): mapping key "([^"]+)" already defined at line (\d+)', text):
         where = f"Pulumi.{stack}.yaml:{match[1]}"
         return UserError(
             f"{match[2]} is set twice", where=where, remedy=f"Remove it here or in line {match[3]}"
         )
     if "failed to load checkpoint" in text:
-        return _damaged_state_error(stack, project)
+        name = file_store.StackName(project, stack)
+        return SymphonyError(
+            f"the engine cannot load the state of {stack}",
+            where=paths.store_url(),
+            remedy=f'`eval "$(symphony env)"; pulumi stack export --stack={name}` shows why',
+        )
     if "This is a bug!" in text:
         return _engine_bug(text, stack)
     if match := _FULL_DISK.search(text):
@@ -332,23 +332,6 @@ def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
     return SymphonyError(
         f"the Pulumi plugin {name}{wanted} is not installed",
         remedy=f'Run `eval "$(symphony env)"; pulumi plugin install {kind} {name}{wanted}`',
-    )
-
-
-def _damaged_state_error(stack: str, project: str) -> SymphonyError:
-    """Return the error of a state that the engine cannot load; reading its file gives the reason."""
-    name = file_store.StackName(project, stack)
-    if file_store.is_files():
-        try:
-            file_store.read_state(name)
-        except SymphonyError as error:
-            return error
-        except KeyError:
-            pass
-    return SymphonyError(
-        f"the engine cannot load the state of {stack}",
-        where=paths.store_url(),
-        remedy=f'`eval "$(symphony env)"; pulumi stack export --stack={name}` shows why',
     )
 
 
