@@ -5,7 +5,7 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from symphony.backends.access import Copied, OnBytes
 from symphony.errors import SymphonyError, UserError
@@ -13,28 +13,10 @@ from symphony.paths import umask
 from symphony.plan.names import printable
 
 CHUNK = 1 << 20
-# The largest extension header, in bytes: a process could fill the memory with a larger one.
-_LONGEST_HEADER = 1 << 20
-_EXTENSIONS = b"xgXLK"
 
 
 class Damaged(SymphonyError):
     """The archive is truncated, or is not an archive."""
-
-
-class _Header(tarfile.TarInfo):
-    """A tar header whose size is checked before it is read."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        header = super().frombuf(buf, encoding, errors)
-        if header.size < 0 or (header.type in _EXTENSIONS and header.size > _LONGEST_HEADER):
-            raise SymphonyError(
-                f"the tar archive of the copy is damaged or forged: a header claims {header.size} bytes;"
-                f" symphony reads 0 to {_LONGEST_HEADER}",
-                remedy="Check the tar program of the process, and copy again",
-            )
-        return header
 
 
 class CountingStream:
@@ -118,7 +100,7 @@ def unpack(stream: IO[bytes] | CountingStream, final: Path) -> Copied:
     folder, is_single = final, None
     try:
         source: Any = stream
-        with tarfile.open(None, "r|", source, CHUNK, tarinfo=_Header) as archive:
+        with tarfile.open(None, "r|", source, CHUNK) as archive:
             for member in archive:
                 if is_single is None and (is_single := not member.isdir()):
                     folder, member = final.parent, member.replace(name=final.name, deep=False)

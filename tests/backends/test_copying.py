@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 import tarfile
-import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -113,37 +112,6 @@ def test_unpacked_modes_follow_the_umask(tmp_path: Path, any_umask: None) -> Non
     mask = os.umask(0)
     os.umask(mask)
     assert stat.S_IMODE(mode) & mask == 0
-
-
-def long_header(kind: bytes, size: int) -> bytes:
-    header = tarfile.TarInfo("x")
-    header.type, header.size = kind, size
-    return header.tobuf(tarfile.GNU_FORMAT)
-
-
-class Endless(io.RawIOBase):
-    """A stream that never ends."""
-
-    def __init__(self, start: bytes) -> None:
-        self._start = start
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        taken, self._start = self._start[:size], self._start[size:]
-        return taken + b"x" * (size - len(taken))
-
-
-@pytest.mark.parametrize("kind", [b"x", b"L"])
-def test_an_endless_tar_header_does_not_fill_the_memory(tmp_path: Path, kind: bytes) -> None:
-    tracemalloc.start()
-    try:
-        with pytest.raises(SymphonyError):
-            unpack(Endless(long_header(kind, 1 << 40)), tmp_path / "new")  # pyright: ignore[reportArgumentType]
-        assert tracemalloc.get_traced_memory()[1] < 16 << 20
-    finally:
-        tracemalloc.stop()
 
 
 def test_a_sparse_file_is_omitted_and_does_not_fill_the_disk(tmp_path: Path) -> None:
