@@ -619,10 +619,10 @@ class Supervisor:
         """Yield the seconds of a limit, the moment from which they count, and the reason of the end."""
         if self._declared.stop_after is not None and self._state.began is not None:
             limit = self._declared.stop_after
-            yield limit, self._state.began, f"the time limit of {duration_text(limit)} (stop_after) is over"
+            yield limit, self._state.began, f"the time limit of {duration(limit)} (stop_after) is over"
         if self._declared.idle_after is not None:
             limit = self._declared.idle_after
-            why = f"no output and no CPU use for {duration_text(limit)} (idle_after)"
+            why = f"no output and no CPU use for {duration(limit)} (idle_after)"
             yield limit, self._active(limit, now), why
 
     def _active(self, limit: float, now: float) -> float:
@@ -651,7 +651,7 @@ class Supervisor:
             if fact.state == "running":
                 self._world.tell(
                     path,
-                    f"{self._declared.name} will stop in {duration_text(left)}; the reason will be: {why}",
+                    f"{self._declared.name} will stop in {duration(left)}; the reason will be: {why}",
                 )
 
     def _notify(self, end: End, look: _Look, now: float) -> None:
@@ -696,18 +696,16 @@ def notify(
         )
 
 
-def duration_text(seconds: float) -> str:
-    """Return a duration in words.
-
-    >>> duration_text(28800), duration_text(5400), duration_text(599.5), duration_text(90)
-    ('8 h', '90 min', '10 min', '90 s')
-    """
-    for size, unit in ((3600, "h"), (60, "min")):
-        whole = round(seconds / size)
-        is_whole = abs(seconds / size - whole) < 0.02
-        if seconds >= 10 * size or (is_whole and whole >= 1):
-            return f"{whole} {unit}"
-    return f"{seconds:.0f} s"
+def duration(seconds: float) -> str:
+    """Return a duration as `12s`, `9m 30s`, `14m`, `3h 12m`, `8h`, `2d 4h` or `12d`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m" + (f" {whole % 60}s" if whole < 600 and whole % 60 else "")
+    if whole < 86400:
+        return f"{whole // 3600}h" + (f" {whole % 3600 // 60}m" if whole % 3600 >= 60 else "")
+    return f"{whole // 86400}d" + (f" {whole % 86400 // 3600}h" if whole < 864000 else "")
 
 
 def _is_alive(fact: Fact) -> bool:

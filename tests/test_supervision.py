@@ -367,8 +367,8 @@ def test_stop_after_warns_stops_all_and_restarts_counting_after_up(world: World)
     _steps(supervisors, 3)
     [(path, line)] = world.said
     assert path == "prepare"
-    assert "10 min" in line
-    assert "8 h" in line
+    assert "9m 59s" in line
+    assert "8h" in line
     world.clock += 600
     _steps(supervisors, 2)
     assert world.states == {"prepare": "stopped", "learner": "stopped"}

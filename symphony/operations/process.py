@@ -13,6 +13,7 @@ from symphony.operations import stacks
 from symphony.plan.names import sort_key
 from symphony.plan.problems import count
 from symphony.spec.setting import seconds
+from symphony.supervision import duration
 
 
 def processes(stack: stacks.Stack) -> list[ProcessStatus]:
@@ -132,18 +133,6 @@ def columns(status: ProcessStatus) -> dict[str, Any]:
 def ago(since: float | None) -> str:
     """Return the time since a moment as a `duration`; empty without a moment."""
     return "" if since is None else duration(time.time() - since)
-
-
-def duration(seconds: float) -> str:
-    """Return a duration as `12s`, `9m 30s`, `14m`, `3h 12m`, `2d 4h` or `12d`."""
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m" + (f" {whole % 60}s" if whole < 600 and whole % 60 else "")
-    if whole < 86400:
-        return f"{whole // 3600}h {whole % 3600 // 60}m"
-    return f"{whole // 86400}d" + (f" {whole % 86400 // 3600}h" if whole < 864000 else "")
 
 
 # Seconds between two measurements of CPU use.

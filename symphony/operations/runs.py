@@ -26,8 +26,8 @@ from symphony.engine.state import store
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import git, kept_code, pod_logs, selected_stack, stacks
-from symphony.operations.process import duration
 from symphony.plan.names import DECLARED, listed
+from symphony.supervision import duration
 
 VERSION = 1
 # The parts that a record lacks if the program was a script or a plain `pulumi up` started the run.

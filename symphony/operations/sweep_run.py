@@ -16,9 +16,9 @@ from symphony.engine.state import locks
 from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError
 from symphony.operations import kept_code, runs, stacks, sweep
-from symphony.operations.process import TIMED_OUT, duration, wait
+from symphony.operations.process import TIMED_OUT, wait
 from symphony.operations.sweep import Sweep, Trial
-from symphony.supervision import notify
+from symphony.supervision import duration, notify
 
 # Seconds between two looks at the trials.
 _PERIOD = 0.5

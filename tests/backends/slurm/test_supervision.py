@@ -40,7 +40,7 @@ def test_idle_after_stops_processes_that_neither_print_nor_compute(lab: Lab) -> 
     assert lab.lines() == []
     (lab.sandbox.folder / "enough").touch()
     for path in ("computes", "idles"):
-        assert "16 s (idle_after)" in lab.becomes(path, "stopped", 60)["why"]
+        assert "16s (idle_after)" in lab.becomes(path, "stopped", 60)["why"]
     warned, told = [line["text"] for line in lab.lines() if line["path"] == "idles" and line["text"]][:2]
     assert "rl will stop in" in warned
     assert told == "told"
