@@ -26,20 +26,6 @@ _MAX_LISTED = 5
 _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
 
 
-def problems(
-    spec: ExperimentSpec, limits: BackendLimits, image_problems: Sequence[Problem] = ()
-) -> tuple[Problem, ...]:
-    """Return every reason why the experiment cannot run on the backend, in the order of the program."""
-    return _problems(spec, limits, place(spec, limits), image_problems)
-
-
-def _problems(
-    spec: ExperimentSpec, limits: BackendLimits, places: Places, image_problems: Sequence[Problem]
-) -> tuple[Problem, ...]:
-    distinct = dict.fromkeys((*image_problems, *check(spec, limits), *places.problems))
-    return tuple(sorted(distinct, key=lambda problem: problem.where[:1]))
-
-
 def build_plan(
     spec: ExperimentSpec, limits: BackendLimits, image_problems: Sequence[Problem] = (), stack: str = ""
 ) -> Plan:
@@ -55,8 +41,10 @@ def build_plan(
         PlanError: The experiment cannot run; the error lists every reason.
     """
     places = place(spec, limits)
-    if gathered := _problems(spec, limits, places, image_problems):
-        raise PlanError(stack or limits.physical_name, gathered)
+    problems = dict.fromkeys((*image_problems, *check(spec, limits), *places.problems))
+    if problems:
+        ordered = tuple(sorted(problems, key=lambda problem: problem.where[:1]))
+        raise PlanError(stack or limits.physical_name, ordered)
     services = resolve(spec, limits)
     members = list(spec.members())
     paths = {path_of(group, process): limits.path_of(group, process) for group, process in members}

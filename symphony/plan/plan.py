@@ -1,6 +1,5 @@
-"""The plan of an experiment in one backend: inert, printable values that a backend renders."""
+"""The plan of an experiment in one backend: inert values that a backend renders."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -10,8 +9,8 @@ import msgspec
 
 from symphony.placement.planner import Summary
 from symphony.plan.code import VARIABLE, CodeSets, pack
-from symphony.plan.names import RENDEZVOUS, printable
-from symphony.plan.problems import Problem, count
+from symphony.plan.names import RENDEZVOUS
+from symphony.plan.problems import Problem
 from symphony.spec.location import NOWHERE, Location
 from symphony.spec.pod import PodSettings
 from symphony.spec.process import ProcessSettings
@@ -223,25 +222,6 @@ class Plan:
         texts = {digest: pack({digest: files}) for digest, files in self.code.items() if digest in used}
         return {digest: text for digest, text in texts.items() if len(text) <= _SMALL}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the inputs of the experiment, its processes and groups as plain values."""
-        processes, groups = self.process_inputs().values(), self.group_inputs().values()
-        return whole(self.experiment_inputs(), list(processes), list(groups))
-
-    def to_json(self) -> str:
-        """Return these inputs as JSON; equal plans give equal text."""
-        return json.dumps(self.to_dict(), indent=2, sort_keys=True)
-
-    def __str__(self) -> str:
-        rows = [(process.path, printable(_command(process), 100)) for process in self.processes]
-        width = max((len(path) for path, _ in rows), default=0)
-        lines = [f"{self.physical_name} on {self.backend}: {count(len(rows), 'process', 'processes')}"]
-        lines += [f"  {path:{width}}  {command}" for path, command in rows]
-        lines += [
-            f"  {service.name} at {service.address}, served by {service.path}" for service in self.services
-        ]
-        return "\n".join(lines)
-
 
 def whole(
     experiment: Mapping[str, Any], processes: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]]
@@ -265,7 +245,3 @@ def whole(
 def _inputs(value: Any) -> dict[str, Any]:
     """Return a value as plain inputs; with lists in place of tuples, which Pulumi does not accept."""
     return msgspec.json.decode(msgspec.json.encode(value))
-
-
-def _command(process: PlannedProcess) -> str:
-    return "; ".join(process.cmds) or " ".join((*process.command, *process.args)) or str(process.image or "")

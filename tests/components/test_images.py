@@ -13,9 +13,9 @@ from symphony import Experiment, Image
 from symphony.backends.kubernetes import expand
 from symphony.backends.kubernetes.settings import Settings
 from symphony.components.images import Images
-from symphony.plan.build import problems
 from symphony.plan.plan import PlannedImage
 from tests.backends.kubernetes.scripted_api import serving
+from tests.plans import problems
 
 Declared = Callable[..., tuple[list[str], PlannedImage]]
 NODES = {"items": [{"status": {"nodeInfo": {"architecture": "amd64"}}}]}

@@ -15,10 +15,11 @@ from symphony import Experiment
 from symphony.backends import registry
 from symphony.components import secret_env
 from symphony.plan.backend_limits import BackendLimits
-from symphony.plan.build import build_plan, problems
+from symphony.plan.build import build_plan
 from symphony.plan.plan import Plan
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec
+from tests.plans import problems, shown
 
 TMUX = BackendLimits("tmux", "rl", "command", registry.get("tmux").settings, True, "127.0.0.1", "127.0.0.1")
 KEY = b"key"
@@ -77,9 +78,9 @@ def test_secret_values_in_env_become_secret_env(tmp_path: Path) -> None:
     (process,) = plan.processes
     assert process.env == {"B": "1", "LEVEL": "high"}
     assert sorted(process.secret_env) == ["A", "C"]
-    for shown in (plan.to_json(), str(plan), repr(plan), repr(process)):
-        assert "s3cret" not in shown
-        assert "of-an-output" not in shown
+    for text in (str(shown(plan)), repr(plan), repr(process)):
+        assert "s3cret" not in text
+        assert "of-an-output" not in text
 
 
 def test_the_innermost_declaration_decides_if_a_variable_is_secret() -> None:

@@ -13,9 +13,10 @@ import pytest
 
 from symphony.backends import registry
 from symphony.plan.backend_limits import BackendLimits
-from symphony.plan.build import build_plan, problems
+from symphony.plan.build import build_plan
 from symphony.plan.problems import Problem
 from symphony.spec.experiment import ExperimentSpec
+from tests.plans import problems
 
 PRELUDE = "from symphony import Experiment, Probe, Process, ProcessGroup\n"
 MARK = "# <-"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import random
 
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from symphony import Experiment
-from symphony.plan.build import build_plan, problems
+from symphony.plan.build import build_plan
+from symphony.plan.plan import Plan
 from symphony.plan.problems import PlanError
 from symphony.spec.experiment import ExperimentSpec
+from tests.plans import shown
 
 RL = """
     exp = Experiment("rl", preamble_cmds=["export OMP_NUM_THREADS=1"], env={"SEED": 7, "LR": 1e-3})
@@ -28,21 +31,12 @@ RL = """
 
 
 def test_plan_of_both_backends(planned, kubernetes, snapshot):
-    assert planned(RL).to_json() == snapshot(name="tmux")
-    assert planned(RL, kubernetes, defaults={"image": "d"}).to_json() == snapshot(name="kubernetes")
+    assert _as_json(planned(RL)) == snapshot(name="tmux")
+    assert _as_json(planned(RL, kubernetes, defaults={"image": "d"})) == snapshot(name="kubernetes")
 
 
-def test_plan_as_text(planned, snapshot):
-    assert str(planned(RL)) == snapshot
-
-
-def test_commands_are_shown_on_one_line_without_control_characters(planned):
-    plan = planned(
-        r'exp = Experiment("rl"); exp.new_process("a", command=["python", "-c", "1\n\x1b[31m" + "x" * 200])'
-    )
-    shown = str(plan).splitlines()[1].removeprefix("  a  ")
-    assert shown.startswith(r"python -c 1\n\x1b[31mxxx")
-    assert len(shown) == 100
+def _as_json(plan: Plan) -> str:
+    return json.dumps(shown(plan), indent=2, sort_keys=True)
 
 
 def variables(plan, path):
@@ -87,7 +81,6 @@ def test_addresses_do_not_depend_on_the_order_of_declaration(tmux, processes, se
         group.new_process("a", ["x"])
     spec = experiment.spec
     assert build_plan(spec, tmux) == build_plan(spec, tmux)
-    assert build_plan(spec, tmux).to_json() == build_plan(spec, tmux).to_json()
     before, after = build_plan(spec, tmux), build_plan(shuffled(spec, seed), tmux)
     assert set(before.services) == set(after.services)
     for process in before.processes:
@@ -112,7 +105,6 @@ def test_the_error_has_every_problem_in_the_order_of_the_program(declare, tmux):
     with pytest.raises(PlanError) as raised:
         build_plan(spec, tmux)
     gathered = raised.value.problems
-    assert gathered == problems(spec, tmux)
     words = ("twice", "no command", '"replya"', '"A B"', '"Bad Name"', "no command")
     assert [word for word, problem in zip(words, gathered, strict=True) if word not in problem.what] == []
     lines = [problem.where[0].line for problem in gathered]

@@ -9,9 +9,10 @@ import pytest
 
 from symphony.plan import code
 from symphony.plan.backend_limits import BackendLimits
-from symphony.plan.build import build_plan, problems
+from symphony.plan.build import build_plan
 from symphony.plan.changes import Component, Components, changes
 from symphony.spec.shared import CodeFiles
+from tests.plans import problems
 
 PROGRAM = """
 exp = Experiment("rl", code="shared.py")

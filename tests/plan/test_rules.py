@@ -11,7 +11,8 @@ import pytest
 
 from symphony.errors import UserError
 from symphony.plan.backend_limits import BackendLimits
-from symphony.plan.build import build_plan, problems
+from symphony.plan.build import build_plan
+from tests.plans import problems
 
 MARK = "# <-"
 

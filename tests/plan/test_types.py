@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from symphony import Experiment, Place, Resources
 from symphony.errors import UserError
 from symphony.plan.backend_limits import BackendLimits
-from symphony.plan.build import build_plan, problems
+from symphony.plan.build import build_plan
 from symphony.plan.problems import PlanError
+from tests.plans import problems, shown
 
 
 def error_of(declare: Callable[[str], Any], line: str) -> UserError:
@@ -152,7 +153,7 @@ def test_numpy_numbers_and_paths_are_accepted(tmux):
     assert planned.env == {"N": "1", "ON": "True"}
     assert planned.start_dir == "/work"
     assert experiment.spec.port_range == (7000, 7999)
-    json.dumps(build_plan(experiment.spec, tmux).to_dict())
+    json.dumps(shown(build_plan(experiment.spec, tmux)))
 
 
 texts = st.text() | st.characters(categories=["Cs", "Cc"])
@@ -185,6 +186,4 @@ def report_of(experiment: Experiment, limits: BackendLimits) -> str:
     """Return the plan, else the report of its problems."""
     if found := problems(experiment.spec, limits):
         return str(PlanError("rl", found))
-    plan = build_plan(experiment.spec, limits)
-    plan.to_json()
-    return str(plan)
+    return json.dumps(shown(build_plan(experiment.spec, limits)))

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from symphony import Experiment
 from symphony.backends.kubernetes import expand
 from symphony.backends.kubernetes.settings import Settings
-from symphony.plan.build import build_plan, problems
+from symphony.plan.build import build_plan
 from symphony.plan.names import is_label
+from tests.plans import problems
 
 Declare = Callable[[Experiment], object]
 

@@ -13,8 +13,9 @@ from symphony.backends.kubernetes import expand
 from symphony.backends.kubernetes.manifests import labels, render, workloads
 from symphony.backends.kubernetes.manifests.pod import merge
 from symphony.backends.kubernetes.settings import Settings
-from symphony.plan.build import build_plan, problems
+from symphony.plan.build import build_plan
 from symphony.plan.problems import Problem
+from tests.plans import problems
 
 
 def experiment(pod: dict[str, Any] | None = None, container: dict[str, Any] | None = None) -> Experiment:
