@@ -374,7 +374,7 @@ def test_stop_after_warns_stops_all_and_restarts_counting_after_up(world: World)
     assert world.states == {"prepare": "stopped", "learner": "stopped"}
     stopped = world.known["prepare"].hold
     assert stopped is not None
-    assert "limit of 8 h" in stopped.why
+    assert "limit of 8h" in stopped.why
     world.start("prepare")
     world.hold("learner", Hold(waits_for=members["learner"].waits_for))
     _steps(supervisors, 2)
