@@ -3,10 +3,10 @@
 from typing import Annotated
 
 import typer
+from rich.filesize import decimal
 
 from symphony.cli import arguments, screen
 from symphony.cli.progress import Board, lasted
-from symphony.cli.prune import megabytes
 from symphony.errors import UserError
 from symphony.operations import runs, sweep
 from symphony.operations.cluster import refuse_used
@@ -76,7 +76,7 @@ def _forget(name: str | None, *, yes: bool, dry_run: bool, as_json: bool) -> int
     swept = sweep.read(known)
     names = [known, *(swept.stack_of(trial) for trial in swept.trials)] if swept else [known]
     number, size = sum(len(runs.numbers(name)) for name in names), runs.size(map(runs.folder_of, names))
-    kept = f"{count(number, 'run')} of {known.stack}, {megabytes(size)}"
+    kept = f"{count(number, 'run')} of {known.stack}, {decimal(size)}"
     if not (yes or dry_run):
         arguments.confirm(f"Remove {kept}?")
     if not dry_run:
@@ -101,5 +101,5 @@ def summary(deleted: Deleted) -> str:
         return screen.clean(text)
     orphans = f" and {deleted.orphans} that no state recorded" if deleted.orphans else ""
     stopped = count(deleted.processes, "process", "processes")
-    kept = f" {count(deleted.kept, 'run')} kept, {megabytes(deleted.kept_bytes)}." if deleted.kept else ""
+    kept = f" {count(deleted.kept, 'run')} kept, {decimal(deleted.kept_bytes)}." if deleted.kept else ""
     return screen.clean(f"Deleted {deleted.stack}: stopped {stopped}{orphans}{took}.{kept}")

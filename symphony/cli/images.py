@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.filesize import decimal
 
 from symphony.cli import arguments, screen
 from symphony.cli.progress import names_of
@@ -76,7 +77,7 @@ def _row(image: BuiltImage) -> tuple[str, ...]:
         image.repository,
         image.tag,
         digest,
-        f"{image.size / 1e6:.0f} MB",
+        decimal(image.size),
         ago(image.created),
         names_of(image.used_by),
     )

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.filesize import decimal
 
 from symphony.cli import arguments, screen
 from symphony.operations import runs
@@ -30,7 +31,7 @@ def command(
     old = {name: numbers for name in names if (numbers := runs.older(name, age))}
     folders = [runs.folder_of(name) / str(number) for name, numbers in old.items() for number in numbers]
     size = runs.size(folders)
-    total = f"{count(len(folders), 'run')} of {count(len(old), 'experiment')}, {megabytes(size)}"
+    total = f"{count(len(folders), 'run')} of {count(len(old), 'experiment')}, {decimal(size)}"
     if folders and not as_json:
         print(screen.clean(f"{total}: {', '.join(name.stack for name in old)}"))
         if not (yes or dry_run):
@@ -45,8 +46,3 @@ def command(
         print(f"No run ended more than {older_than} ago.")
     elif not dry_run:
         print(f"Removed {total}.")
-
-
-def megabytes(size: int) -> str:
-    """Return a size as `12 MB`."""
-    return f"{size / 1e6:.1f} MB" if size < 1e7 else f"{size / 1e6:.0f} MB"
