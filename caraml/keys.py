@@ -75,7 +75,7 @@ class Keys:
         except OSError as error:
             raise KeyFileError(
                 f"{path}: {error.strerror}; run python -m caraml.keys {self.folder} on the server,"
-                " and copy a client's files from there"
+                " and copy server.public and a client's own two files from there"
             ) from None
         if len(key) != 40:
             raise KeyFileError(

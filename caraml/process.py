@@ -1,7 +1,7 @@
 """The ZeroMQ contexts of a process: created on first use, also after a fork, and closed at exit.
 
-At exit loops are stopped, unsent and unacknowledged messages get up to a second in all, and nothing blocks
-the interpreter for more than two.
+At exit loops stop. Unacknowledged messages and messages without a peer get the first 0.8 s, messages to
+connected peers up to 0.8 s more; nothing blocks the interpreter for more than two seconds.
 """
 
 import atexit
@@ -17,7 +17,7 @@ import zmq
 
 log = logging.getLogger("caraml")
 
-EXIT_LINGER_MS = 800
+EXIT_LINGER_MS = 800  # also how long after the begin of the exit a socket waits for a peer
 _EXIT_SECONDS = 1.8
 _STAGES = ((1, 0.8), (2, 1.1), (3, 1.6))  # (stage, its deadline in seconds after the exit began)
 PARENT_CHECK = 0.5
@@ -82,7 +82,8 @@ def exiting_for() -> float:
 def close_at_exit(resource: Any) -> None:
     """Register a resource: at exit its `at_exit(stage)` is called, repeatedly while it returns True.
 
-    In stage 1 resources stop working, in stage 2 they close; stage 3 ends the background thread.
+    In stage 1 loops stop and senders wait for acknowledgements, in stage 2 sockets close; stage 3 ends the
+    background thread.
     """
     _at_exit.add(resource)
 

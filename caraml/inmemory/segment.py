@@ -159,7 +159,9 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
             )
         memory = mmap.mmap(file, status.st_size)
         if memory[_header.size - _COOKIE_BYTES : _header.size] != cookie:
-            raise SharedMemoryError("the shared memory that the message names was replaced")
+            raise SharedMemoryError(
+                "the shared memory that the message names no longer exists: its owner has replaced it"
+            )
     except SharedMemoryError:
         os.close(file)
         raise

@@ -244,8 +244,8 @@ class Wire:
         parts: Any = message if isinstance(message, Parts) else (message,)
         if (nbytes := sum(map(size, parts))) > limits.message_bytes:
             raise MessageTooLargeError(
-                f"{self.socket.address}: a message of {nbytes} bytes, more than Limits.message_bytes"
-                f" ({limits.message_bytes})"
+                f"{self.socket.address}: cannot send a message of {nbytes} bytes, more than"
+                f" Limits.message_bytes ({limits.message_bytes})"
             )
         if len(parts) > MAX_PARTS:
             raise MessageTooLargeError(

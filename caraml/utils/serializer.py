@@ -4,7 +4,8 @@
 {'a': 1}
 
 The `pa_` functions have the names of the pyarrow serializers that caraml 0.10 had.
-Sockets apply the rules of caraml.pickled to pickle, whether it is given as a name or as functions.
+Sockets look names up here too. For 'msgpack', 'pickle' and 'json', and to decode 'str', they use the stricter
+functions of caraml.serializers, also if the function itself is given.
 """
 
 import json

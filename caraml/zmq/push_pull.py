@@ -42,6 +42,7 @@ class ZmqPusher(Endpoint):
         self.serializer = get_serializer(serializer)
 
     def _prepare(self) -> None:
+        # A PUSH that binds blocks without pullers, and so has no unsent messages.
         if not self._bind and self.socket.scheme != "inproc":
             self.socket.link.count_unsent()
 

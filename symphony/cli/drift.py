@@ -1,7 +1,7 @@
 """`symphony drift`: compares a running experiment with its declaration."""
 
 from symphony.cli import arguments, screen
-from symphony.operations.drift import Drift, drift, is_value
+from symphony.operations.drift import Drift, drift, is_content
 from symphony.operations.stacks import Stack
 
 HEAD = ("process", "object", "field", "declared", "lives")
@@ -33,15 +33,17 @@ def _remedies(stack: Stack, rows: list[Drift]) -> list[str]:
     """Return the commands that restore the declaration, in their order."""
     name = stack.display_name
     changed = [row for row in rows if row.field and stack.backend == "kubernetes"]
+    # `symphony restart` replaces pods and Jobs, no other objects.
     pods = {row.path: None for row in changed if row.object.startswith(("Pod ", "Job "))}
     lines = [f"`symphony restart {name} {' '.join(pods)}` restores the pods."] if pods else []
-    stale = [row for row in changed if row.path not in pods and not is_value(row.object, row.field)]
+    # The next `up` compares only the content of ConfigMaps and Secrets with the cluster; for the rest, the
+    # engine compares the declaration with its state, which does not have the change yet.
+    stale = [row for row in changed if row.path not in pods and not is_content(row.object, row.field)]
     rest = "rest" if lines else "declaration"
     if stale:
-        # The engine compares the declaration with its state, which does not have the change yet.
         refresh = f'`eval "$(symphony env)"; pulumi refresh -s {name}`'
         return [*lines, f"Run {refresh} and then `symphony up {name}` to restore the {rest}."]
-    by_up = any(row not in changed or is_value(row.object, row.field) for row in rows)
+    by_up = any(row not in changed or is_content(row.object, row.field) for row in rows)
     return [*lines, f"`symphony up {name}` restores the {rest}."] if by_up else lines
 
 

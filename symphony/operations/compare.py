@@ -113,7 +113,7 @@ def _declaration(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
     components = Components(Component(before["experiment"], after["experiment"]), groups, processes)
     recorded = {path: str(inputs.get("fingerprint")) for path, inputs in old.items()}
     words = {"start": "new", "stop": "no longer declared"}
-    for change in changes(recorded, components, {}):
+    for change in changes(recorded, components, restart_reasons={}):
         if change.kind != "keep":
             yield f"{change.path}: {words.get(change.kind, change.why)}"
 

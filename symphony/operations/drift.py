@@ -98,7 +98,7 @@ def _step_drift(step: Mapping[str, Any]) -> Iterator[Drift]:
     declared, live = (_flat(state.get("outputs")) for state in (old, new))
     # Fields that others set on a Kubernetes object are not drift, except values that processes read.
     fields = declared if is_ours else _flat(old.get("inputs"))
-    added = [field for field in live if is_value(label, field)]
+    added = [field for field in live if is_content(label, field)]
     for field in dict.fromkeys((*fields, *added)):
         value = live.get(field, _ABSENT)
         if is_ours and field == "status" and str(value).startswith(_WELL):
@@ -107,7 +107,7 @@ def _step_drift(step: Mapping[str, Any]) -> Iterator[Drift]:
             yield Drift(path, label, field, declared.get(field, _ABSENT), value)
 
 
-def is_value(label: str, field: str) -> bool:
+def is_content(label: str, field: str) -> bool:
     """Return whether a field is a variable or file of a ConfigMap or Secret, all of which symphony writes."""
     return label.startswith(("ConfigMap ", "Secret ")) and field.startswith(("data.", "binaryData."))
 

@@ -18,7 +18,7 @@ CLUSTER = """
 from symphony import GkeCluster, NodePool
 FAKE = [("kwok.x-k8s.io/node", "fake", "NoSchedule")]
 GkeCluster("NAME", location="us-central1-a", own_network=OWN_NETWORK, pools=[
-    NodePool("NAME-cpu", "e2-standard-8", min=1, max=CPUS, taints=FAKE),
+    NodePool("NAME-cpu", "e2-standard-8", min=1, max=MACHINES, taints=FAKE),
     NodePool("NAME-gpu", "n1-standard-8", accelerator=("nvidia-tesla-v100", 1), max=1, taints=FAKE),
 ])
 """
@@ -40,9 +40,9 @@ with Experiment() as e:
 """
 
 
-def write(sandbox: Sandbox, google: Google, cpus: int = 2, own_network: bool = False) -> None:
+def write(sandbox: Sandbox, google: Google, machines: int = 2, own_network: bool = False) -> None:
     program = CLUSTER.replace("OWN_NETWORK", str(own_network))
-    program = program.replace("NAME", google.name).replace("CPUS", str(cpus))
+    program = program.replace("NAME", google.name).replace("MACHINES", str(machines))
     (sandbox.folder / "stacks" / "gke.py").write_text(program)
     program = "from symphony import Experiment\n" + EXPERIMENT.replace("NAME", google.name)
     (sandbox.folder / "stacks" / "rl.py").write_text(program)
@@ -110,7 +110,7 @@ def test_pool_sizes_change_in_place_and_the_plan_names_replacements(sandbox: San
     sandbox.symphony("up", "gke", "-y", timeout=120)
     assert {"Network", "Subnetwork"} < {*google.resource_types()}
     before = google.nodes()
-    write(sandbox, google, cpus=3, own_network=True)
+    write(sandbox, google, machines=3, own_network=True)
     changes = {each["name"]: each for each in sandbox.symphony("plan", "gke", "--json").json["changes"]}
     assert changes[f"NodePool {google.name}-{google.name}-cpu"]["kind"] == "update"
     sandbox.symphony("up", "gke", "-y", timeout=120)

@@ -24,7 +24,7 @@ def test_surreal_pod_types_place_agents_and_learner_on_their_pools(
     sandbox: Sandbox, google: Google, cluster: Access, kubectl: Callable[..., str]
 ) -> None:
     """The scheduler puts agents and the evaluator by twos on CPU machines, the others on a GPU machine."""
-    program = CLUSTER.replace("NAME", google.name).replace("CPUS", "2").replace("GPUS", "n1-standard-8")
+    program = CLUSTER.replace("OWN_NETWORK", "False").replace("NAME", google.name).replace("MACHINES", "2")
     (sandbox.folder / "stacks" / "gke.py").write_text(program)
     shutil.copy(ROOT / "stacks" / "surreal.py", sandbox.folder / "stacks")
     (sandbox.folder / "examples" / "surreal").mkdir(parents=True)

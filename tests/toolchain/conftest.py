@@ -25,7 +25,10 @@ def elsewhere(cluster: Access) -> Iterator[Elsewhere]:
 
 @pytest.fixture
 def folder(elsewhere: Elsewhere) -> Iterator[Path]:
-    """Yield a folder with a short path, because pytest's are too long for sockets; end any cluster in it."""
+    """Yield a folder with a short path, because pytest's are too long for sockets.
+
+    Afterwards end any cluster in it, and remove the folder.
+    """
     with tempfile.TemporaryDirectory(prefix="symphony-") as made:
         folder = Path(made) / "cluster"
         yield folder

@@ -59,7 +59,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--kwok", type=int, default=0, metavar="N", help="with `up`: add N nodes that do not exist"
     )
-    parser.add_argument("--purge", action="store_true", help="with `down`: remove the images as well")
+    parser.add_argument(
+        "--purge", action="store_true", help="with `down`: remove the whole folder, also the images"
+    )
     parser.add_argument("--force", action="store_true", help="with `down`: even while tests use it")
     return parser.parse_args()
 

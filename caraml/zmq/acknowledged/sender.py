@@ -129,12 +129,12 @@ class ZmqSender(Endpoint):
             nbytes = sum(map(size, payload)) if isinstance(payload, Parts) else size(payload)
             if isinstance(payload, Parts) and len(payload) >= MAX_PARTS:
                 raise MessageTooLargeError(
-                    f"{self.address}: a message of {len(payload)} parts; it must have fewer than {MAX_PARTS}"
+                    f"{self.address}: cannot send a message of {len(payload)} parts; at most {MAX_PARTS - 1}"
                 )
         if nbytes > self._max_bytes:
             raise MessageTooLargeError(
-                f"{self.address}: a message of {nbytes} bytes with a head of {HEAD_BYTES}, more than"
-                f" Limits.message_bytes ({self.socket.limits.message_bytes})"
+                f"{self.address}: cannot send a message of {nbytes} bytes with a head of {HEAD_BYTES},"
+                f" more than Limits.message_bytes ({self.socket.limits.message_bytes})"
             )
         timeout = self.timeout if timeout is None else timeout
         wire = self._wire
