@@ -125,15 +125,16 @@ def test_switch_applies_outside_projects_and_a_project_overrides_it(
     sandbox.symphony("delete", "second", "-y")
 
 
-def test_the_error_names_the_folder_that_started_the_experiment(
+def test_the_error_names_the_project_that_started_the_experiment(
     two_projects: tuple[Sandbox, Path, Path],
 ) -> None:
     sandbox, other, nowhere = two_projects
     before = sandbox.trees(), sandbox.stacks()
-    for folder in (other, nowhere):
-        for command in ("plan", "up"):
-            output = sandbox.symphony(command, "mine", cwd=folder, code=2).err
-            assert f"started from {sandbox.folder}." in output
+    for folder, words in (
+        (other, "the tmux session mine belongs to sandbox/mine"),
+        (nowhere, f"started from {sandbox.folder}."),
+    ):
+        assert words in sandbox.symphony("up", "mine", cwd=folder, code=2).err
     assert (sandbox.trees(), sandbox.stacks()) == before
 
 

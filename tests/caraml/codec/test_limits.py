@@ -64,7 +64,11 @@ def list_of(count, item):
 
 BOMBS = {
     "dicts of one": list_of(2 * MIB, b"\x81\x01\x01"),
-    "lists in a tuple": TREE + b"\xc9" + (MIB + 5).to_bytes(4, "big") + b"\x05" + list_of(MIB, b"\x90")[2:],
+    "lists in a tuple": TREE
+    + b"\xc9"
+    + (2 * MIB + 5).to_bytes(4, "big")
+    + b"\x05"
+    + list_of(MIB >> 2, b"\xa5abcde\x90\x90")[2:],
     "lists after text": list_of(2 * MIB, b"\xa1x\x90\xa3abc"),
     "short strings": list_of(2 * MIB, b"\xa2ab"),
     "layout": ARRAYS + (8 * MIB + 5).to_bytes(4, "little") + list_of(2 * MIB, b"\x92\xa0\xc4\0")[2:],
