@@ -320,8 +320,9 @@ def _is_local(host: str) -> bool:
 
 def _headers(configuration: Any, user: Mapping[str, Any]) -> HTTPHeaderDict:
     headers: HTTPHeaderDict = _client_module("urllib3").HTTPHeaderDict()
-    if token := configuration.get_api_key_with_prefix("BearerToken"):
-        headers["Authorization"] = token
+    if authorization := configuration.get_api_key_with_prefix("BearerToken"):
+        scheme, _, token = authorization.partition(" ")
+        headers["Authorization"] = f"{scheme} {_clean_token(token)}"
     if user.get("as"):
         headers["Impersonate-User"] = str(user["as"])
         if user.get("as-uid"):
@@ -338,9 +339,9 @@ def _headers(configuration: Any, user: Mapping[str, Any]) -> HTTPHeaderDict:
 def _credentials(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, Any]:
     """Return the credentials of a user that come from a token, a token file or an exec plugin."""
     if user.get("token"):
-        return {"token": _clean_token(str(user["token"]))}
+        return {"token": str(user["token"])}
     if user.get("tokenFile"):
-        return {"token": _clean_token(_read(Path(str(user["tokenFile"]))))}
+        return {"token": _read(Path(str(user["tokenFile"])))}
     if user.get("exec"):
         return _run_plugin(mapping(user, "exec"), cluster)
     return {}
@@ -350,7 +351,7 @@ def _clean_token(token: str) -> str:
     """Return the token without the newline of its file; errors must not show it."""
     token = token.strip()
     if not token.isascii() or not token.isprintable() or " " in token:
-        what = "the token in the kubeconfig has invalid characters"
+        what = "the token for the cluster has invalid characters"
         raise UserError(what, remedy="Log in to the cluster again")
     return token
 
@@ -397,7 +398,7 @@ def _run_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[s
         )
         status = json.loads(output)["status"]
         if status.get("token"):
-            return {"token": _clean_token(str(status["token"]))}
+            return {"token": str(status["token"])}
         return {
             f"client-{name}-data": base64.b64encode(status[field].encode()).decode()
             for name, field in (("certificate", "clientCertificateData"), ("key", "clientKeyData"))

@@ -200,7 +200,7 @@ def test_in_a_pod_the_service_account_is_used(
 ) -> None:
     from kubernetes.config import incluster_config
 
-    (tmp_path / "token").write_text("of-the-account")
+    (tmp_path / "token").write_text("of-the-account\n")
     (tmp_path / "ca.crt").write_text(certificate[0])
     monkeypatch.setattr(kubeconfig, "_ACCOUNT", tmp_path)
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
