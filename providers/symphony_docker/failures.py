@@ -131,17 +131,24 @@ def build_error(text: str, step: str, output: Sequence[str], dockerfile: str, ho
             where="platform",
             remedy="Run `docker buildx create --use`: it creates a builder that supports several platforms",
         )
+    if name := _withheld_source(step, plain):
+        what = f"{step} failed: {name} is not sent, as it may hold credentials"
+        remedy = f'Give it with secrets= for one RUN, or set allow=["{name}"] to put it into the image'
+        return BuildError(what, where=dockerfile, remedy=remedy)
     if missing := re.search(r'"/?([^"]+)"(?: not found)?: not found', plain):
-        name = missing[1]
-        if secrets.never_sent(name, is_folder=False) or secrets.never_sent(name, is_folder=True):
-            what = f"{step} failed: {name} is not sent, as it may hold credentials"
-            remedy = f'Give it with secrets= for one RUN, or set allow=["{name}"] to put it into the image'
-            return BuildError(what, where=dockerfile, remedy=remedy)
-        why = f"{name} is not in the context, or .dockerignore excludes it"
+        why = f"{missing[1]} is not in the context, or .dockerignore excludes it"
         return BuildError(f"{step} failed: {why}", where=dockerfile)
     # As in `unable to find user me: no matching entries in passwd file`, whose last part names no user.
     cause = match[0] if (match := re.search("unable to find (user|group) .*", plain)) else _cause(plain)
     return BuildError(f"{step or 'the build'} failed: {cause}", where=dockerfile, details=output)
+
+
+def _withheld_source(step: str, error: str) -> str:
+    """Return the source of a COPY or ADD step that is not found since it is never sent; empty if none is."""
+    if not (step.startswith(("COPY ", "ADD ")) and ("not found" in error or "no such file" in error)):
+        return ""
+    sources = re.findall(r'[^\s",\[\]]+', step)[1:-1]
+    return next((source for source in sources if secrets.is_withheld(source)), "")
 
 
 def push_error(text: str, repository: str) -> SymphonyError:

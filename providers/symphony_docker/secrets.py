@@ -21,9 +21,9 @@ _GCLOUD = re.compile(r"(.*/)?\.config/gcloud")
 # Names that may belong to a credential; the user decides.
 _SUSPECT = re.compile(
     r"(?i)(.*[-_.])?(credentials?|secrets?|service[-_]?account([-_]?key)?|passwords?|passwd|api[-_]?keys?)"
-    r"([-_.].*)?\.?(json|ya?ml|toml|ini|cfg|conf|txt|env|csv)|\.?(credentials?|htpasswd|npmrc|vault-token)"
+    r"([-_.].*)?\.?(json|ya?ml|toml|ini|cfg|conf|txt|env|csv)|\.?(credentials?|htpasswd|npmrc|vault-token|api[-_]?keys?)"
     r"|\.?([a-z]+[-_])?token(\.txt)?|.+\.(env|tfvars)"
-    r"|\.?(wandb|comet|neptune|openai|hf)[-_]?(api[-_]?)?key([-_.].*)?"
+    r"|\.?(wandb|comet|neptune|openai|hf)[-_]?(api[-_]?)?keys?\d*([-_.].*)?"
 )
 # Formats, as their vendors document them, for which detect-secrets has no rule or an outdated one.
 _CONTENTS = (
@@ -55,6 +55,17 @@ def never_sent(name: str, is_folder: bool) -> bool:
     if is_folder:
         return _FOLDERS.fullmatch(base) is not None or _GCLOUD.fullmatch(name) is not None
     return _FILES.fullmatch(base) is not None and _HARMLESS.fullmatch(base) is None
+
+
+def is_withheld(path: str) -> bool:
+    """Return whether a path of the context, or a folder above it, is never sent.
+
+    >>> is_withheld(".aws/credentials"), is_withheld("./.env"), is_withheld("train.py")
+    (True, True, False)
+    """
+    parts = Path(path.lstrip("/")).parts
+    folders = ["/".join(parts[: count + 1]) for count in range(len(parts))]
+    return bool(parts) and (never_sent(path, False) or any(never_sent(folder, True) for folder in folders))
 
 
 def suspicion(name: str, path: str) -> str:

@@ -33,6 +33,8 @@ BLOCK = 1 << 16
 PIECE = 1 << 18
 _READ_AT_ONCE = 1 << 20
 _LONGEST_LINE = 200
+# More bytes than a log or an index has, before a process itself writes to them: what is older is not read.
+_LARGEST = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +183,10 @@ def _read(file: Path, position: Position, length: int = PIECE) -> tuple[bytes, P
     """Return the bytes after a position; empty if the file has been replaced."""
     try:
         with files.open_regular(file) as opened:
-            if os.fstat(opened.fileno()).st_ino != position.inode:
+            facts = os.fstat(opened.fileno())
+            if facts.st_ino != position.inode:
                 return b"", position
+            position = replace(position, offset=max(position.offset, facts.st_size - _LARGEST))
             opened.seek(position.offset)
             data = opened.read(length)
     except OSError:
@@ -221,7 +225,7 @@ class _Stretch:
 
 def _whole_file(file: Path) -> _Stretch:
     current = end(file)
-    return _Stretch(file, current.inode, 0, current.offset)
+    return _Stretch(file, current.inode, max(0, current.offset - _LARGEST), current.offset)
 
 
 def _stretches(log: Path | str, until: Position | None = None) -> list[_Stretch]:

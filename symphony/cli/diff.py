@@ -36,13 +36,13 @@ def command(
     experiment = runs.find(name)
     known = runs.numbers(experiment)
     second = second or max(known, default=0)
-    earlier = [number for number in known if number < second]
-    if not earlier:
+    # `diff NAME 3` compares run 3 with the last run; `diff NAME` the last two runs.
+    if first in (None, second):
+        first = max((number for number in known if number < second), default=None)
+    if first is None:
         what = f"{experiment.stack} has no two runs to compare"
         raise UserError(what, remedy=f"`symphony history {experiment.stack}` lists the runs")
-    # `diff NAME 3` compares run 3 with the last run; `diff NAME` the last two runs.
-    before = runs.read(experiment, earlier[-1] if first in (None, second) else first)
-    after = runs.read(experiment, second)
+    before, after = runs.read(experiment, first), runs.read(experiment, second)
     if full:
         for line in unified(experiment, before, after):
             print(screen.clean(line))

@@ -75,6 +75,7 @@ def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -
     assert diff["code"] == {"__main__.py": "changed"}
     assert diff["settings"] == {"sandbox:lr": ["0.1", "0.3"]}
     assert diff["declaration"][0].startswith("a: command")
+    assert sandbox.symphony("diff", "rl", "2", "1", "--json").json["runs"] == [2, 1]
     assert "+    e.new_process" in sandbox.symphony("diff", "rl", "--full").out
     deleted = sandbox.symphony("delete", "rl", "-y").out
     assert "2 runs kept" in deleted

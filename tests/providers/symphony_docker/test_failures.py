@@ -55,6 +55,12 @@ from symphony_docker.engine import Engine
             'allow=[".netrc"]',
         ),
         (
+            "lstat /var/lib/docker/tmp/buildkit-mount1/.aws: no such file or directory",
+            "COPY --chown=1 .aws/credentials /app/",
+            "failed: .aws/credentials is not sent",
+            'allow=[".aws/credentials"]',
+        ),
+        (
             'failed to compute cache key: "/../x": not found',
             "COPY ../x /",
             "COPY ../x / failed",

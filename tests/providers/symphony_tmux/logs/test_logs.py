@@ -149,6 +149,17 @@ def test_tail_of_a_huge_log_reads_only_its_end(tmp_path: Path) -> None:
     assert _bytes_read() - before < 2_000_000
 
 
+def test_an_endless_index_and_log_are_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process can make its own files as large as it likes, without using disk."""
+    monkeypatch.setattr(reader, "_LARGEST", 1 << 20)
+    for name in ("index", "log"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(1 << 40)
+    (tmp_path / "index.1").write_text("1.0 0 start 1\n")
+    assert [attempt for attempt, _, _ in reader.attempts(tmp_path / "log")] == [1]
+    assert sum(len(part.data) for part in reader.read(tmp_path / "log", tail=2)) <= 2 << 20
+
+
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 1000])
 @pytest.mark.parametrize("text", [b"a\nbb\nccc\n", b"a\nbb\nccc", b"\n\n\n", b"x", b"", b"a\r1\r2\nb\n"])
 def test_tail_is_exact_for_any_block_size(
