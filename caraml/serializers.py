@@ -26,6 +26,7 @@ Encode: TypeAlias = "Callable[[Any], Any] | None"
 Decode: TypeAlias = "Callable[[Any, Sequence[Buffer]], Any]"
 
 _SMALL = 1 << 13
+# 'pyarrow' has the functions of 'msgpack' and stands before it in these dicts: both are 'msgpack' here.
 _NAME_OF: dict[Any, str | None] = {
     **{function: name for name, function in classic.SERIALIZERS.items()},
     **{function: name for name, function in classic.DESERIALIZERS.items()},

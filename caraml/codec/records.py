@@ -50,7 +50,7 @@ def build(name: str, fields: dict[str, object]) -> object:
     if record is None:
         return fields
     if set(fields) != set(field_names(record)):
-        raise ValueError(f"fields {sorted(fields)} are not those of {name}")
+        raise ValueError(f"the fields {sorted(fields)} are not those of this program's {name}")
     if issubclass(record, msgspec.Struct):
         return record(**fields)
     not_in_init = {field.name for field in dataclasses.fields(record) if not field.init}  # pyright: ignore[reportUnknownArgumentType]

@@ -144,7 +144,7 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise SharedMemoryError(
-            f"process {owner} ended, or runs as another user or on another host: {error}"
+            f"process {owner}, which owns this memory, ended, or has another user or host: {error}"
         ) from None
     try:
         status = os.fstat(file)

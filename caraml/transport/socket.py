@@ -303,6 +303,8 @@ class ZmqSocket:
 def _mode(mode: int | str) -> int:
     if isinstance(mode, str):
         if mode.upper() not in _MODES:
-            raise AddressError(f"invalid socket_mode {mode!r}; expected one of {', '.join(_MODES)}")
+            raise AddressError(
+                f"invalid socket_mode {mode!r}, the socket type; expected one of {', '.join(_MODES)}"
+            )
         return _MODES[mode.upper()]
     return int(mode)

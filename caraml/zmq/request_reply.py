@@ -108,7 +108,7 @@ class ZmqClient(Endpoint):
             frame, rest = wire.receive(timeout, "an answer")
             answered = True
             if self._gives_bytes and type(frame) is bytes and len(frame) != _MARK_BYTES:
-                return frame
+                return frame  # bytes come without `rest`: the next request reports parts left unread
             return self._read_answer(frame, rest)
         except MalformedMessageError as error:
             answered = True

@@ -69,7 +69,9 @@ def debian_package(package: str, report: Report) -> bool:
     install = ["apt-get", "install", "-y", "--no-install-recommends", package]
 
     def install_error(reason: str) -> SymphonyError:
-        return SymphonyError(f"{package} cannot be installed: {reason}", remedy=f"Run `{' '.join(install)}`")
+        return SymphonyError(
+            f"the package {package} cannot be installed: {reason}", remedy=f"Run `{' '.join(install)}`"
+        )
 
     try:
         _run(install, install_error)

@@ -54,7 +54,7 @@ def api_server(program: Path, layout: Layout) -> tuple[str, ...]:
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
+        "--enable-admission-plugins=NodeRestriction",  # besides the default ones, such as PodSecurity
         "--allow-privileged=true",
         "--anonymous-auth=false",
         "--profiling=false",

@@ -25,7 +25,7 @@ _Name = Annotated[str, msgspec.Meta(pattern=rf"\A{names.NAME.pattern}\Z")]
 _Path = Annotated[str, msgspec.Meta(pattern=rf"\A{names.NAME.pattern}(/{names.NAME.pattern})?\Z")]
 _Owner = Annotated[str, msgspec.Meta(pattern=rf"\A{names.OWNER.pattern}\Z")]
 _Variable = Annotated[str, msgspec.Meta(pattern=rf"\A{names.VARIABLE.pattern}\Z")]
-_Grace = Annotated[float, msgspec.Meta(ge=0, le=3600)]
+_Grace = Annotated[float, msgspec.Meta(ge=0, le=3600)]  # the setting allows 600
 _Policy = Annotated[str, msgspec.Meta(pattern=r"\A(Never|OnFailure|Always)\Z")]
 
 

@@ -116,7 +116,10 @@ def is_good(pod: Values) -> bool:
 
 
 def is_hopeless(pod: Values) -> bool:
-    """Return whether the pod has trouble that waiting rarely cures."""
+    """Return whether the pod has trouble that waiting rarely cures, if it lasts.
+
+    A container that runs and is not ready counts too, so callers wait for a while first.
+    """
     if supervisor.is_gated(pod):
         return False
     if any(reason in _HOPELESS for reason in _waiting_reasons(pod)) or _unscheduled_reason(pod):

@@ -39,7 +39,7 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _FILE_FIELDS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 # Exec plugins that did not answer in time; a command waits only once for them.
 _silent_plugins: set[tuple[str, ...]] = set()
-_CORRECT_THE_FILE = "Correct the file, or set KUBECONFIG to another"
+_CORRECT_THE_FILE = "Correct the file, or name another in kubernetes:kubeconfig (else in KUBECONFIG)"
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
             remedy="Run `kubectl config set-cluster CLUSTER --server=URL` for the cluster of that context",
         )
     user = _entry(content, "user", str(entry["user"])) if entry.get("user") else {}
-    user = {**user, **_credentials(user, cluster)}
+    # Without `exec`, since the client's loader would run the plugin again if it returned a certificate.
+    user = {**{key: user[key] for key in user if key != "exec"}, **_credentials(user, cluster)}
     entries = {
         "current-context": name,
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
@@ -198,14 +199,12 @@ def _content(kubeconfig: str) -> dict[str, Any] | None:
     return merged
 
 
-def _read(file: Path) -> str:
+def _read(file: Path, what: str = "the kubeconfig") -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = (getattr(error, "strerror", None) or "not UTF-8 text").lower()
-        raise UserError(
-            f"the kubeconfig cannot be read: {why}", where=str(file), remedy=_CORRECT_THE_FILE
-        ) from error
+        raise UserError(f"{what} cannot be read: {why}", where=str(file), remedy=_CORRECT_THE_FILE) from error
 
 
 def _parse(text: str, where: str) -> dict[str, Any]:
@@ -295,6 +294,7 @@ def _set_proxy(configuration: Any, proxy_url: str) -> None:
         return
     configuration.proxy = proxy = proxy if "://" in proxy else f"http://{proxy}"
     parts = urlsplit(proxy)
+    # For another scheme, channels.py needs it too: exec, scp and visit tunnel through http alone.
     if parts.scheme not in ("http", "https"):
         raise UserError(
             f"the API server is behind a {parts.scheme} proxy, which symphony does not support",
@@ -341,7 +341,7 @@ def _credentials(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[st
     if user.get("token"):
         return {"token": str(user["token"])}
     if user.get("tokenFile"):
-        return {"token": _read(Path(str(user["tokenFile"])))}
+        return {"token": _read(Path(str(user["tokenFile"])), "the token file of the kubeconfig")}
     if user.get("exec"):
         return _run_plugin(mapping(user, "exec"), cluster)
     return {}

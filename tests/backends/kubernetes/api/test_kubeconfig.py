@@ -178,10 +178,11 @@ def test_the_exec_plugin_gets_the_cluster_and_may_return_a_client_certificate(
     made, key = certificate
     status = {"clientCertificateData": made, "clientKeyData": key}
     (tmp_path / "answer").write_text(json.dumps({"status": status}))
-    user = plugin(tmp_path, f'echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info; cat {tmp_path}/answer')
+    user = plugin(tmp_path, f'echo "$KUBERNETES_EXEC_INFO" >> {tmp_path}/info; cat {tmp_path}/answer')
     user["exec"]["provideClusterInfo"] = True
     trust = access(user).trust
     assert trust is not None
+    # Loading fails if the plugin ran twice.
     info = json.loads((tmp_path / "info").read_text())
     assert info["spec"]["cluster"]["server"] == "https://10.0.0.1:6443/"
     assert {file.name for file in tmp_path.iterdir()} == {"answer", "info", "plugin"}
