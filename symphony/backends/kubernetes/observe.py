@@ -359,17 +359,13 @@ def _not_created(client: Client, recorded: Recorded) -> list[ProcessStatus]:
     if not recorded.not_created:
         return []
     unrecorded = reasons.with_pods(client, recorded.physical_name)
-    rules = admission.Rules(client, recorded.physical_name)
+    refusals = admission.refusals(client, recorded.physical_name, recorded.not_created)
     return [
         replace(pod_status.status(path, *unrecorded[path]), why=reasons.UNRECORDED)
         if path in unrecorded
-        else ProcessStatus(path, "lost", ready=False, why=_refusal_text(rules.refusing(declared)))
-        for path, declared in recorded.not_created.items()
+        else ProcessStatus(path, "lost", ready=False, why=f"not created: {refusals[path] or reasons.UNKNOWN}")
+        for path in recorded.not_created
     ]
-
-
-def _refusal_text(rules: Sequence[str]) -> str:
-    return f"not created: {'; '.join(rules) or reasons.UNKNOWN}"
 
 
 def _pending_balancers(client: Client, recorded: Recorded) -> Collection[str]:

@@ -193,11 +193,11 @@ def _not_created(client: Client, recorded: Recorded, path: str, name: str) -> Li
         return Link(
             "created", f"yes, but {reasons.UNRECORDED}", broken=True, remedy=f"Run `symphony up {name}`"
         )
-    rules = admission.Rules(client, namespace).refusing(recorded.not_created.get(path, {}))
+    refusal = admission.refusals(client, namespace, recorded.not_created).get(path, "")
     remedy = f"`symphony up {name}` tries again and shows the reason"
-    if rules:
+    if refusal:
         remedy = f"Request less, stop other pods in {namespace}, or ask for a higher quota; {remedy}"
-    return Link("created", f"no: {reasons.UNKNOWN}", None, True, tuple(rules), remedy)
+    return Link("created", f"no: {refusal or reasons.UNKNOWN}", broken=True, remedy=remedy)
 
 
 def chain(facts: Facts, name: str) -> Iterator[Link]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from symphony.backends.kubernetes import admission, observe, pod_status, reasons, supervisor, why
+from symphony.backends.kubernetes import observe, pod_status, reasons, supervisor, why
 from symphony.backends.kubernetes.manifests import labels
 from symphony.backends.observe import Link, Recorded
 from tests.backends.kubernetes.scripted_api import Answer, Asked, client_to, serving
@@ -76,66 +76,31 @@ def test_a_process_that_completed_with_its_experiment_needs_no_remedy() -> None:
     assert (last.what, last.remedy) == (f"stopped: {supervisor.COMPLETED}", "")
 
 
-QUOTA = {
-    "metadata": {"name": "few"},
-    "status": {"hard": {"pods": "1", "requests.cpu": "4"}, "used": {"pods": "1", "requests.cpu": "3"}},
-}
-RANGE = {
-    "metadata": {"name": "small"},
-    "spec": {"limits": [{"type": "Container", "max": {"cpu": "1", "memory": "1Gi"}}]},
-}
-
-
-@pytest.mark.parametrize(
-    ("pods", "declared", "rules"),
-    [
-        ("1", {}, ["quota few: pods 1 of 1 used"]),
-        ("1", {"resource_request": {"cpu": "500m"}}, ["quota few: pods 1 of 1 used"]),
-        (
-            "1",
-            {"resource_request": {"cpu": "500m"}, "resource_limit": {"cpu": 2}},
-            ["quota few: pods 1 of 1 used", "limit range small: at most 1 cpu per Container"],
-        ),
-        (
-            "2",
-            {"resource_request": {"cpu": "2"}},
-            [
-                "quota few: requests.cpu 3 of 4 used, and the process needs 2",
-                "limit range small: at most 1 cpu per Container",
-            ],
-        ),
-        # No quota and no limit range refuses it any more.
-        ("2", {}, []),
-    ],
-)
-def test_status_of_a_pod_never_created_names_the_rules_that_refuse_it(
-    pods: str, declared: Body, rules: list[str]
-) -> None:
-    quota = {**QUOTA, "status": {**QUOTA["status"], "hard": {**QUOTA["status"]["hard"], "pods": pods}}}
+def test_status_of_a_pod_never_created_has_the_answer_to_a_dry_run_of_its_amounts() -> None:
+    """A pod of a group has the amounts of all its processes; equal pods are asked for once."""
+    asked_for: list[Body] = []
 
     def answer(asked: Asked) -> Answer:
-        kind = asked.path.partition("?")[0].rpartition("/")[2]
-        return 200, {"items": {"resourcequotas": [quota], "limitranges": [RANGE]}.get(kind, [])}
+        if asked.verb != "POST":
+            return 200, {"items": []}
+        asked_for.append(asked.body)
+        amounts = [each["resources"]["requests"].get("cpu") for each in asked.body["spec"]["containers"]]
+        message = 'pods "symphony-dry-run-x" is forbidden: exceeded quota: few, requested: requests.cpu=2'
+        return (403, {"message": message}) if amounts == ["1", "1"] else (201, {})
 
+    cpu = {"resource_request": {"cpu": 1}}
     with serving(answer) as api:
-        recorded = Recorded("o", "rl", {}, not_created={"b": declared})
-        link = why.read_chain(api.client(), recorded, "b", "rl")[-1]
-        assert [*link.more] == rules
+        recorded = Recorded("o", "rl", {}, not_created={"g/x": cpu, "g/y": cpu, "a": {}, "b": {}})
         connection = {"kubeconfig": api.kubeconfig()}
         (statuses,) = observe.statuses([replace(recorded, connection=connection)])
         assert not isinstance(statuses, Exception)
-        assert statuses[0].why == f"not created: {'; '.join(rules) or reasons.UNKNOWN}"
-
-
-def test_a_process_without_amounts_is_refused_by_a_quota_on_them() -> None:
-    def answer(asked: Asked) -> Answer:
-        return 200, {"items": [QUOTA] if "resourcequotas" in asked.path else []}
-
-    with serving(answer) as api:
-        rules = admission.Rules(api.client(), "rl")
-        wanted = "quota few limits requests.cpu, which the process does not declare"
-        assert wanted in rules.refusing({})
-        assert wanted not in rules.refusing({"resource_limit": {"cpu": "1"}})
+        refusal = "exceeded quota: few, requested: requests.cpu=2"
+        known = [f"not created: {refusal}"] * 2
+        assert [status.why for status in statuses] == [*known, *[f"not created: {reasons.UNKNOWN}"] * 2]
+        assert len(asked_for) == 2
+        link = why.read_chain(api.client(), recorded, "g/y", "rl")[-1]
+        assert refusal in link.what
+        assert "ask for a higher quota" in link.remedy
 
 
 def test_a_pod_that_no_state_records_is_shown_as_it_runs() -> None:

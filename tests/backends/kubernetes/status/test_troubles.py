@@ -68,6 +68,7 @@ def test_up_reports_a_limit_range_and_an_exhausted_quota_and_keeps_running_pods(
         'pods "b" is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1' in line
     )
     assert "(b)" in line
+    assert "not created: exceeded quota: few" in sandbox.processes(stack)["b"]["why"]
     assert [each["metadata"]["uid"] for each in live("pods", stack)] == [before]
 
 
