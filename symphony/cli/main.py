@@ -31,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
             sys.stdout.flush()
     except OSError as error:
+        if error.filename is not None:
+            raise  # with --debug
         # `| head` closed the pipe, or the disk is full; the flush at exit must not fail again.
         silence()
         if isinstance(error, BrokenPipeError):
@@ -60,8 +62,10 @@ def _run(words: list[str]) -> int:
         ):
             raise
         reason = f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else "")
-        if error.errno == errno.EROFS:
-            remedy = "Mount that folder writable, or use another one (SYMPHONY_HOME for symphony's own)"
+        if error.errno in (errno.EROFS, errno.EACCES):
+            remedy = (
+                "Make it accessible (chmod, mount), or use another folder (SYMPHONY_HOME for symphony's own)"
+            )
         else:
             remedy = "Run the command again with --debug to see where"
         show_error(f"{reason}. {remedy}.")

@@ -15,7 +15,8 @@ from symphony.engine.state import file_store, locks
 from symphony.errors import SymphonyError, UserError
 
 _PLUGIN = re.compile(
-    r"no (?:\w+ )?plugin 'pulumi-(?P<kind>\w+)-(?P<name>[\w-]+)'(?:.* at version v(?P<version>[\w.+-]+))?"
+    r"(?:no|install) (?:\w+ )?plugin 'pulumi-(?P<kind>\w+)-(?P<name>[\w-]+)'"
+    r"(?:.* at version v(?P<version>[\w.+-]+))?"
 )
 _IMAGE = "pulumi-python:dynamic/symphony_docker:Image"
 _REMEDIES = (

@@ -259,7 +259,9 @@ def _yaml(file: Path) -> dict[str, Any]:
         content: Any = yaml.safe_load(files.read_source(file).decode())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
-            f"{file.name} cannot be read: {error}", where=str(file), remedy="Make it a readable file in UTF-8"
+            f"{file.name} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}",
+            where=str(file),
+            remedy="Make it a readable file in UTF-8",
         ) from error
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)

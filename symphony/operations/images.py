@@ -83,7 +83,7 @@ def _declared_registries() -> Iterator[str]:
         with suppress(SymphonyError):
             registry = workspace.stack_config(project, stack).get(key_of("registry"))
             if isinstance(registry, str):
-                yield f"{registry}/"
+                yield f"{registry.rstrip('/')}/image"
 
 
 def _row(name: str, image: LocalImage, used: Mapping[str, Sequence[str]]) -> BuiltImage:

@@ -118,8 +118,6 @@ class Ended:
     def __str__(self) -> str:
         counts = Counter(status.state for status in self.statuses)
         total, running, completed = len(self.statuses), counts.pop("running", 0), counts.pop("completed", 0)
-        if not (running or completed):
-            return f"{self.stack}: 0 of {total} running, after {self.seconds:.1f} s."
         if completed == total:
             return f"{self.stack} has completed: {completed} of {total}, in {self.seconds:.1f} s."
         others = [f"{completed} completed"] if completed else []

@@ -125,7 +125,8 @@ def test_usage_errors_are_one_line(command: str, words: list[str]) -> None:
         ("KeyboardInterrupt()", 130, "interrupted."),
         ("KeyError('x')", 1, "this is a bug in symphony: KeyError: 'x'"),
         ("OSError(28, 'No space left on device', '/x')", 1, "No space left on device (/x)"),
-        ("OSError(30, 'Read-only file system', '/x')", 1, "Read-only file system (/x). Mount"),
+        ("OSError(30, 'Read-only file system', '/x')", 1, "Read-only file system (/x). Make it accessible"),
+        ("OSError(13, 'Permission denied', '/x')", 1, "Permission denied (/x). Make it accessible"),
     ],
 )
 def test_exceptions_become_one_line_and_an_exit_code(

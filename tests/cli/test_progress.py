@@ -121,7 +121,7 @@ def test_processes_with_the_same_reason_are_one_line_without_logs(
     assert command._run(STACK, None, ProgramOutput())[1] == 1  # pyright: ignore[reportPrivateUsage]
     assert capsys.readouterr().out.splitlines() == [
         f"  a-0, a-1, a-2 and 2 more   waiting: {why}   symphony why rl a-0",
-        "rl: 0 of 5 running, after 3.0 s.",
+        "rl: 0 of 5 running, 5 waiting, in 3.0 s.",
     ]
 
 

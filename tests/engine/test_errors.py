@@ -185,6 +185,12 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
             'Run `eval "$(symphony env)"; pulumi plugin install resource gcp 10.2.0`.',
             1,
         ),
+        (
+            "error: Could not automatically download and install resource plugin 'pulumi-resource-gcp'"
+            " at version v10.2.0, install the plugin using `pulumi plugin install`: failed",
+            "the Pulumi plugin gcp 10.2.0 is not installed",
+            1,
+        ),
         ("error: Exception calling application: [Errno 111] Connection refused", "the relay between", 1),
         ("plugin [pulumi-python] did not begin responding to RPC", "the provider pulumi-python did not", 1),
         ("error: something new\nand more", "something new (rl).", 1),

@@ -108,7 +108,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     )
     refused = dry_run.check(client, plan.physical_name, manifests, spec)
     if problems := [*refused, *dry_run.check_metrics(client, spec)]:
-        raise PlanError(plan.physical_name, problems)
+        raise PlanError(context.stack or plan.physical_name, problems)
     planned = _planned_names(manifests)
     inventory.refuse_foreign_objects(client, live, plan.physical_name, owner, planned)
     inventory.refuse_stuck_pods(live, owner, [*planned["pods"], *planned["jobs"]])
