@@ -15,16 +15,22 @@ import sys
 import threading
 
 RELAY = "relay"
+_WATCH = b"watch"
 
 
 def main(folder: str) -> None:
     """Open a socket for every requested port; symphony ends the script with the engine."""
     opened: set[int] = set()
+    watchers: list[socket.socket] = []
     with socket.socket(fileno=0) as listener:
         while True:
             asker, _ = listener.accept()
+            request = asker.recv(16)
+            if request == _WATCH:
+                watchers.append(asker)
+                continue
             with asker:
-                port = int(asker.recv(16))
+                port = int(request)
                 if port not in opened:
                     opened.add(port)
                     _start(_serve, _listen(f"{folder}/{port}"), port)
@@ -42,6 +48,12 @@ def relayed_address(folder: str, address: str) -> str:
         if asked.recv(16) != b"open":
             raise OSError("the engine ended")
     return f"unix:{folder}/{port}"
+
+
+def end_with_relay(folder: str) -> None:
+    """End this process if the relay of the run is killed, after which Pulumi's SDK would wait for ever."""
+    if os.path.exists(f"{folder}/{RELAY}"):  # noqa: PTH110 : as above
+        _start(_watch, folder)
 
 
 def join(near: socket.socket, far: socket.socket) -> None:
@@ -65,6 +77,14 @@ def _listen(path: str) -> socket.socket:
 def _serve(listener: socket.socket, port: int) -> None:
     while True:
         _start(_connect, listener.accept()[0], port)
+
+
+def _watch(folder: str) -> None:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as watcher:
+        watcher.connect(f"{folder}/{RELAY}")
+        watcher.sendall(_WATCH)
+        watcher.recv(1)
+    os._exit(1)
 
 
 def _connect(near: socket.socket, port: int) -> None:

@@ -270,8 +270,6 @@ def _known_error(text: str, stack: str, project: str) -> SymphonyError | None:
         return UserError(f"the stack {match[1]} does not exist", remedy="`symphony ls` lists the experiments")
     if UNREACHABLE_CLUSTER.search(text):
         return _unreachable(stack)
-    if "Exception calling application: [Errno 111]" in text:
-        return _killed_error("the relay between the program and the Pulumi engine")
     if match := re.search(r"plugin \[([^]]+)\] did not begin responding to RPC", text):
         remedy = "It was killed, or the machine is overloaded; run the command again"
         return SymphonyError(f"the provider {match[1]} did not answer the engine", where=stack, remedy=remedy)

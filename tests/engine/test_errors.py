@@ -191,7 +191,6 @@ BUG = "This is a bug!\n\nWe would appreciate a report\n====\nGo Version:  go1.26
             "the Pulumi plugin gcp 10.2.0 is not installed",
             1,
         ),
-        ("error: Exception calling application: [Errno 111] Connection refused", "the relay between", 1),
         ("plugin [pulumi-python] did not begin responding to RPC", "the provider pulumi-python did not", 1),
         ("error: something new\nand more", "something new (rl).", 1),
         ("", "the program of rl was killed.", 1),

@@ -155,6 +155,7 @@ def main() -> None:
     own_user_server.serve(server, listener, sys.argv[1], own_user_only=False)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     server.start()
+    socket_relay.end_with_relay(sys.argv[1])
     program.serve()
 
 
