@@ -23,6 +23,8 @@ _SCRIPTS = {"python": ".py", "sh": ".sh", "bash": ".sh", "perl": ".pl"}
 # Shell syntax: quotes, variables, patterns, assignments and redirections.
 _SHELL_SYNTAX = re.compile(r"""[^\w\s./:,@%+=-]|^\s*\w+=""")
 
+_CHECK_COMMAND = "check the command's spelling and PATH"
+
 
 def unusable(spec: ExperimentSpec, folder: Path) -> dict[str, str]:
     """Return the secret and config files and start folders that cannot be used, and why."""
@@ -62,24 +64,33 @@ def _without_preamble(
             )
 
 
-def missing_programs(spec: ExperimentSpec, folder: Path, path: str) -> Iterator[Problem]:
+def missing_programs(
+    spec: ExperimentSpec, folder: Path, path: str, notify: Sequence[str] = ()
+) -> Iterator[Problem]:
     """Yield a remark, which stops no `up`, on each program and script that does not exist.
 
     Args:
         spec: The experiment.
         folder: The folder to which relative paths are relative.
         path: The PATH of the processes.
+        notify: The command of symphony:notify.
     """
+    if notify and (why := _why_missing(notify[0], folder, path)):
+        yield Problem(f"symphony:notify runs {notify[0]}: {why}", _CHECK_COMMAND)
     for group, process, start_dir, process_path in _without_preamble(spec, folder, path):
         name, setting = path_of(group, process), "cmds" if process.cmds else "args"
         words = _plain_words(process.cmds[0]) if process.cmds else [*(process.command or ()), *process.args]
+        for key in ("readiness_probe", "liveness_probe"):
+            check = getattr(process, key).exec if getattr(process, key) else None
+            if check and (why := _why_missing(check[0], start_dir, process_path)):
+                yield Problem(f"{key} of {name} runs {check[0]}: {why}", _CHECK_COMMAND, (process.at(key),))
         if not words:
             continue
         # A missing `command` stops the `up`: `unstartable` reports it.
         why = _why_missing(words[0], start_dir, process_path) if process.cmds else ""
         if why and not _is_shell_word(words[0]):
             what = f"{name} runs {words[0]}: {why}"
-            yield Problem(what, "check the command's spelling and PATH", (process.at(setting),))
+            yield Problem(what, _CHECK_COMMAND, (process.at(setting),))
         elif (file := _script(words)) and not os.path.lexists(start_dir / file):
             what = f"{name} runs {file}, which is not in its start folder"
             yield Problem(what, "check the file's name, or set start_dir", (process.at(setting),))

@@ -230,4 +230,6 @@ def _refuse_foreign(client: Client, recorded: Recorded, uids: Mapping[str, str],
 
 
 def _forget_remedy(stack: str) -> str:
-    return f'`eval "$(symphony env)"; pulumi stack rm {stack} --force` forgets the experiment'
+    return (
+        f'`eval "$(symphony env)"; pulumi stack rm {stack} --force --preserve-config` forgets the experiment'
+    )

@@ -49,7 +49,7 @@ def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
         pools_are_known=False,
         remarks=(
             *remarks,
-            *local_commands.missing_programs(spec, context.folder, path),
+            *local_commands.missing_programs(spec, context.folder, path, settings.notify),
         ),
         changed_files=launching.changed_files(spec, folder.place),
     )

@@ -59,7 +59,9 @@ def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
             *_session_problems(spec, context.owner, context.physical_name, server),
             *_unsupervised(spec),
         ),
-        remarks=tuple(local_commands.missing_programs(spec, context.folder, path)),
+        remarks=tuple(
+            local_commands.missing_programs(spec, context.folder, path, settings_of(context).notify)
+        ),
         changed_files=launching.changed_files(spec, paths.experiment_folder(server, context.physical_name)),
     )
 

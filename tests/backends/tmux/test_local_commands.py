@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from symphony import Experiment
+from symphony import Experiment, Probe
 from symphony.backends import local_commands
 
 
@@ -99,8 +99,8 @@ def test_commands_are_looked_up_in_the_declared_path_unless_a_preamble_may_chang
         assert local_commands.unstartable(experiment.spec, tmp_path, "/nowhere") == {}
 
 
-def remarks_of(experiment, tmp_path):
-    return tuple(local_commands.missing_programs(experiment.spec, tmp_path, os.environ["PATH"]))
+def remarks_of(experiment, tmp_path, notify=()):
+    return tuple(local_commands.missing_programs(experiment.spec, tmp_path, os.environ["PATH"], notify))
 
 
 def test_a_missing_script_is_a_remark(tmp_path):
@@ -131,3 +131,12 @@ def test_a_missing_program_in_cmds_is_a_remark(tmp_path):
     experiment.new_process("f", cmds=["echo 3"], env={"PATH": "/nowhere"})
     remarks = remarks_of(experiment, tmp_path)
     assert [remark.what.split(":")[0] for remark in remarks] == ["a runs nosuchprogram", "e runs sleep"]
+
+
+def test_a_missing_program_of_a_probe_or_notify_is_a_remark(tmp_path):
+    experiment = Experiment("rl")
+    probe = Probe(exec=["nosuchcheck", "-x"])
+    experiment.new_process("a", command="sleep", args=["3"], liveness_probe=probe)
+    remarks = remarks_of(experiment, tmp_path, ("nosuchmail", "done"))
+    told = [remark.what.split(":")[-2] for remark in remarks]
+    assert told == ["notify runs nosuchmail", "liveness_probe of a runs nosuchcheck"]

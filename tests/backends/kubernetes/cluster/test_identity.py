@@ -136,7 +136,7 @@ def test_a_renamed_context_of_the_same_cluster_is_named_instead_of_pulumi_stack_
 
 def test_the_error_for_a_vanished_cluster_suggests_pulumi_stack_rm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("symphony.backends.kubernetes.api.client.PATIENCE", 0)
-    forget = 'no longer exists, `eval "$(symphony env)"; pulumi stack rm rl --force` forgets the experiment'
+    forget = "pulumi stack rm rl --force --preserve-config` forgets the experiment"
     with serving(Cluster()) as api:
         before = recorded(api, clusterIdentifier="")
         with pytest.raises(UserError) as error:
@@ -200,7 +200,7 @@ def test_nothing_is_deleted_in_a_namespace_another_user_recreated() -> None:
         ours = recorded(api, **{identity.NAMESPACE: "ours-that-was"})
         with pytest.raises(UserError, match="the namespace rl does not belong to rl") as error:
             observe.ensure_same_location(ours, "rl")
-        assert "pulumi stack rm rl --force`" in error.value.remedy
+        assert "pulumi stack rm rl --force --preserve-config`" in error.value.remedy
         observe.terminate_early(ours)
         observe.delete_orphans(OWNER, "rl", ours)
         assert api.paths("DELETE") == []
@@ -247,7 +247,7 @@ def test_delete_refuses_objects_recreated_by_another_user(kind: str) -> None:
         state = replace(recorded(api), objects=places)
         with pytest.raises(UserError, match=words) as error:
             observe.ensure_reachable(state)
-        assert "pulumi stack rm rl --force`" in error.value.remedy
+        assert "pulumi stack rm rl --force --preserve-config`" in error.value.remedy
         # A namespace of the experiment is deleted as a whole, and was checked before.
         observe.ensure_reachable(replace(state, connection={**state.connection, identity.NAMESPACE: "ours"}))
     for objects in (ours, again, {}):
