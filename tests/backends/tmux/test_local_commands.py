@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from symphony import Experiment, Probe
+from symphony import Experiment
 from symphony.backends import local_commands
 
 
@@ -135,8 +135,7 @@ def test_a_missing_program_in_cmds_is_a_remark(tmp_path):
 
 def test_a_missing_program_of_a_probe_or_notify_is_a_remark(tmp_path):
     experiment = Experiment("rl")
-    probe = Probe(exec=["nosuchcheck", "-x"])
-    experiment.new_process("a", command="sleep", args=["3"], liveness_probe=probe)
+    experiment.new_process("a", command="sleep 3").liveness_probe(exec=["nosuchcheck", "-x"])
     remarks = remarks_of(experiment, tmp_path, ("nosuchmail", "done"))
     told = [remark.what.split(":")[-2] for remark in remarks]
     assert told == ["notify runs nosuchmail", "liveness_probe of a runs nosuchcheck"]
