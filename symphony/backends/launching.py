@@ -1,6 +1,7 @@
 """The resource inputs that tmux windows and Slurm steps share: both start processes with launch files."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -75,9 +76,11 @@ def changed_files(spec: ExperimentSpec, folder: Path) -> tuple[str, ...]:
     changes: list[str] = []
     for kind, files in (("secret", spec.secrets), ("config", spec.configs)):
         copies_folder = folder / f"{kind}s"
-        if copies_folder.is_dir():
-            copies = {copy.name: experiment_folder.content(copy) for copy in copies_folder.iterdir()}
-            changes += local_files.changes(kind, files, copies)
+        # A process may have closed its experiment's folder, which `up` opens again.
+        with suppress(PermissionError):
+            if copies_folder.is_dir():
+                copies = {copy.name: experiment_folder.content(copy) for copy in copies_folder.iterdir()}
+                changes += local_files.changes(kind, files, copies)
     return tuple(changes)
 
 

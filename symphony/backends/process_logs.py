@@ -97,8 +97,8 @@ class _Reader:
 
     def lines_so_far(self, since: float | None, tail: int | None) -> Iterator[LogLine]:
         """Yield the lines so far; new_lines() continues from there."""
-        if not self.log.exists():
-            yield LogLine(self.path, f"[symphony: {log_trouble(str(self.log))}]")
+        if trouble := log_trouble(str(self.log)):
+            yield LogLine(self.path, f"[symphony: {trouble}]")
         ends = [end for end in self._ends() if (end.time or 0) >= (since or 0)]
         position = logs.end(self.log)
         self._stream = logs.follow(self.log, position)
@@ -128,7 +128,7 @@ class _Reader:
     def has_ended(self) -> bool:
         """Return whether the last attempt has ended, or the log was removed with its experiment."""
         self._ended += self._ends()
-        return (self._last_event in logs.ENDS and not self._is_restarted) or not self.log.exists()
+        return (self._last_event in logs.ENDS and not self._is_restarted) or not logs.end(self.log).inode
 
     def lines(self, part: Part) -> list[LogLine]:
         *whole, rest = (self._rest + part.data).split(b"\n")
