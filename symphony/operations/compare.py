@@ -14,6 +14,7 @@ from symphony.operations import kept_code, runs
 from symphony.operations.runs import Run
 from symphony.plan.changes import Component, Components, changes
 
+# Keys that unified() omits, since they derive from others; plan.changes omits its own.
 _DIGESTS = ("fingerprint", "code_files", "SYMPHONY_CODE")
 _LARGEST_SHOWN = 1_000_000
 

@@ -1,8 +1,9 @@
 """Settings: the fields of a spec that users set, with their converters and defaults.
 
 To add one, write a field in the class of the spec, and code in each backend that supports it. If
-`new_process` and similar methods take it as a keyword, add a line to the TypedDict of that spec's options. If
-only some backends support it, add its name to `settings` of their Backend.
+`new_process` and similar methods take it as a keyword, set keyword=True and add a line to the TypedDict of
+that spec's options. If only some backends support it, set varies=True and add its name to `settings` of their
+Backend. If its value has settings itself, set part= to its class.
 """
 
 import dataclasses
@@ -292,7 +293,8 @@ class Setting:
         name: The name of the field.
         convert: Returns a value of the setting's type, or raises UserError.
         default: The value of a setting that the program does not set.
-        keyword: Whether `new_process` and its like take it as a keyword.
+        keyword: Whether `new_process` and its like pass it on by this name; container_yml, pod_yml, resources
+            and limits reach the spec in other ways.
         varies: Whether only some backends support it; `Backend.settings` has the names of these settings.
         part: The class of its value, or of the items in its value, if that class has settings itself.
     """

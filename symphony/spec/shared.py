@@ -46,7 +46,7 @@ class CodeFiles:
 
 @dataclass(frozen=True)
 class ImageSpec(Checked):
-    """An image to be built.
+    """An image to be built, as Image(...) passes it with its own defaults; those here complete a saved dict.
 
     Attributes:
         dockerfile_text: Replaces the file that dockerfile names.

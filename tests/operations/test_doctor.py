@@ -40,6 +40,7 @@ def test_doctor_says_if_runs_are_isolated_from_other_users(
     monkeypatch: pytest.MonkeyPatch, works: bool
 ) -> None:
     monkeypatch.setattr(start, "is_possible", lambda: works)
+    # If isolation works, the version lists the backends whose runs are isolated.
     isolated = finding("isolated runs")
     assert isolated.there == works
     assert ("tmux" in isolated.version) == works

@@ -293,7 +293,7 @@ class ZmqReceiver(LoopingEndpoint):
         elif session is None:
             self._reject(
                 MalformedMessageError(
-                    "the message belongs to no session: its sender did not begin with HELLO, as caraml's do"
+                    "the message belongs to no session here; a ZmqSender repeats it after a new HELLO"
                 )
             )
         elif head.first == session.received + 1:

@@ -41,7 +41,10 @@ def orphans(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]
 
 
 def repairs(news: Props, old_inputs: Props, snapshot: Snapshot) -> dict[str, Any]:
-    """Return the inputs that Pulumi's `check` adds: why a recorded session needs repair, and its orphans."""
+    """Return the inputs that Pulumi's `check` adds: why a recorded session needs repair, and its orphans.
+
+    REASON only makes the engine call `diff`, which must find that reason itself.
+    """
     return {REASON: reason(old_inputs, snapshot), ORPHANS: orphans(news, old_inputs, snapshot)}
 
 

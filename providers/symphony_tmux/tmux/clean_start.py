@@ -16,8 +16,11 @@ from contextlib import suppress
 PROCESSORS = range(4096)
 
 
-def reset_process_settings() -> None:
-    """Set all processors, niceness 0, default signals and the hard limits, but no core files."""
+def reset_server_settings() -> None:
+    """Set all processors, niceness 0, default signals, the hard limits and no core files for the server.
+
+    launch_file restores the caller's umask, open files and core size for each process.
+    """
     for name in dir(resource):
         if name.startswith("RLIMIT_"):
             number = getattr(resource, name)
@@ -36,7 +39,7 @@ def reset_process_settings() -> None:
 
 
 if __name__ == "__main__":
-    reset_process_settings()
+    reset_server_settings()
     # Python sets it if the locale is C.
     os.environ.pop("LC_CTYPE", None)
     try:

@@ -101,6 +101,7 @@ def _is_same_cluster(client: Client, recorded: Recorded) -> bool:
         Forbidden: The user may read neither the identifier nor a recorded object.
     """
     expected = recorded.connection.get("clusterIdentifier")
+    # A namespace that the experiment did not make, where all its users read the same uid.
     shared = "" if NAMESPACE in recorded.connection else recorded.physical_name
     if not expected or (identifier := inventory.identifier(client, shared)) == expected:
         return True

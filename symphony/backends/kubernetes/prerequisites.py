@@ -18,6 +18,7 @@ from symphony.errors import SymphonyError
 KUBERNETES, GCP = "kubernetes", "gcp"
 # The hosts of plugins, in the order of the engine, which waits minutes in silence for one that is down.
 _HOSTS = ("https://api.github.com", "https://get.pulumi.com")
+# How long a host of the download may take to answer; the engine's download itself has no limit here.
 _SECONDS = 5.0
 
 

@@ -27,7 +27,7 @@ def options_of_pod(monkeypatch: pytest.MonkeyPatch, replaced: set[str], deadline
 def test_the_delete_timeout_includes_the_grace_period(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    options = options_of_pod(monkeypatch, set(), expand._SECONDS + 300)
+    options = options_of_pod(monkeypatch, set(), 420)
     assert options.custom_timeouts.delete == "420s"
 
 

@@ -1,4 +1,4 @@
-"""Downloading a Pulumi plugin through a proxy that never answers fails within seconds."""
+"""A missing Pulumi plugin is an error within seconds if the hosts of its download do not answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from symphony.backends.kubernetes import prerequisites
 from symphony.errors import SymphonyError
 
 
-def test_a_plugin_download_through_a_silent_proxy_fails_in_time(
+def test_a_missing_plugin_behind_a_silent_proxy_is_an_error_in_time(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path))

@@ -13,6 +13,7 @@ from caraml.zmq.pubsub import topic_frame
 
 ROUNDS = 1500
 NUMBERS = [0, 1, 2, 3, 64, 65535, (1 << 63) - 1, (1 << 64) - 1]
+# Empty; a TREE of 1, which is valid; ARRAYS cut off; JOINED of no parts; msgpack without its first bytes.
 BODIES = [b"", b"\xca\x01\x01", b"\xca\x02\xff", b"\xca\x06" + bytes(4), b"\x93\xff\0"]
 pytestmark = pytest.mark.timeout(60)
 
