@@ -140,7 +140,9 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
     path = f"/proc/{int(owner)}/fd/{int(descriptor)}"
     try:
         if not str(Path(path).readlink()).startswith(f"/memfd:{_PREFIX}{cookie.hex()}"):
-            raise SharedMemoryError(f"{path} is not the shared memory that the message names")
+            raise SharedMemoryError(
+                f"{path} is no longer the shared memory that the message names: its owner has closed it"
+            )
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise SharedMemoryError(

@@ -177,7 +177,7 @@ class ZmqSocket:
         """Return the pyzmq socket."""
         return self._raw
 
-    def set_wire_timeouts(self, receive_ms: int, send_ms: int) -> None:
+    def record_wire_timeouts(self, receive_ms: int, send_ms: int) -> None:
         """Record the timeouts that a Wire has set: the program's own calls wait beyond them."""
         self._wire_timeouts = receive_ms, send_ms
 
@@ -235,7 +235,7 @@ class ZmqSocket:
             except (ConnectionRefusedError, FileNotFoundError):
                 return
             except OSError as error:
-                raise AddressError(f"{self.address}: {error.strerror or error}") from error
+                raise AddressError(f"{self.address}: cannot bind: {error.strerror or error}") from error
         raise AddressInUseError(errno.EADDRINUSE, f"{self.address}: the address is already in use")
 
     def _establish_error(self, error: zmq.ZMQError) -> Exception:

@@ -74,7 +74,7 @@ class Wire:
         self.receive_uncounted = self.receive_part  # a ReceiveBudget replaces `receive_part` at times
         self._receive_ms = self._send_ms = SLICE_MS
         raw.rcvtimeo = raw.sndtimeo = SLICE_MS
-        socket.set_wire_timeouts(SLICE_MS, SLICE_MS)
+        socket.record_wire_timeouts(SLICE_MS, SLICE_MS)
         self.turns: list[int] = [1]  # the one turn; a call takes it, so that another thread finds none
         self._former_turns: list[int] = []
         self._forked = False
@@ -121,13 +121,13 @@ class Wire:
         """Set how long one receive blocks."""
         if self._receive_ms != milliseconds:
             self.socket.unwrap().rcvtimeo = self._receive_ms = milliseconds
-            self.socket.set_wire_timeouts(self._receive_ms, self._send_ms)
+            self.socket.record_wire_timeouts(self._receive_ms, self._send_ms)
 
     def set_send_timeout(self, milliseconds: int) -> None:
         """Set how long one send blocks."""
         if self._send_ms != milliseconds:
             self.socket.unwrap().sndtimeo = self._send_ms = milliseconds
-            self.socket.set_wire_timeouts(self._receive_ms, self._send_ms)
+            self.socket.record_wire_timeouts(self._receive_ms, self._send_ms)
 
     def timeout_error(self, waited_for: str, timeout: float) -> ZmqTimeoutError:
         """Return the error for a missed deadline; its cause is the last refused peer, if any."""

@@ -167,6 +167,7 @@ def _pack_to(source: Path, writer: int) -> Copied:
 
 
 def _why_left_out(member: tarfile.TarInfo, *, alone: bool = False) -> str:
+    """Return why a member is not copied, or an empty string; tarfile's filter must accept the others."""
     if alone and (member.issym() or member.islnk()):
         # Outside of a copied folder, a link could lead to any file of the user.
         return "a single link, not a file or folder"

@@ -34,7 +34,7 @@ def command(
     stack = arguments.experiment(name)
     sampler = Sampler(stack)
     if once or as_json:
-        view = sampler.sample(last_lines_of=None)
+        view = sampler.sample(last_lines_of=None)  # those of all processes
         screen.show_json(view.to_json()) if as_json else _print(view)
         return 0 if view.is_ready else 1
     if not arguments.is_terminal():

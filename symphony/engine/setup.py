@@ -70,7 +70,7 @@ def debian_package(package: str, report: Report) -> bool:
 
     def install_error(reason: str) -> SymphonyError:
         return SymphonyError(
-            f"the package {package} cannot be installed: {reason}", remedy=f"Run `{' '.join(install)}`"
+            f"the Debian package {package} cannot be installed: {reason}", remedy=f"Run `{' '.join(install)}`"
         )
 
     try:

@@ -138,6 +138,7 @@ def test_manifests_follow_the_configured_pod_types(sandbox: Sandbox) -> None:
     assert agents["nodeSelector"] == {"name": "agents"}
     assert {"key": "rl", "operator": "Equal", "value": "yes", "effect": "NoExecute"} in agents["tolerations"]
     shares = [each["resources"]["requests"]["cpu"] for each in agents["containers"]]
+    # 4000m without 80m that GKE reserves and 356m of its own pods, for two.
     assert shares == ["1782m", "1782m"]
     assert pods["evaluator-0"]["containers"][0]["resources"]["limits"] == {"memory": "512Mi"}
     assert {each["image"] for each in containers} == {"rl:1", "rl:2", "rl:3"}

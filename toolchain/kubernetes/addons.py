@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from toolchain.kubernetes import api, daemons
-from toolchain.kubernetes.layout import CLUSTER_DOMAIN, NODE_ADDRESS, Layout
+from toolchain.kubernetes.layout import CLUSTER_DOMAIN, NODE_ADDRESS, SIMULATED_POD_RANGE, Layout
 
 _HEALTH = "127.0.0.1:8181"
 
@@ -47,7 +47,7 @@ def kwok(program: Path, layout: Layout) -> tuple[str, ...]:
         "--manage-all-nodes=false",
         f"--manage-nodes-with-annotation-selector={ANNOTATION}=fake",
         "--node-lease-duration-seconds=40",
-        "--cidr=10.213.192.0/20",
+        f"--cidr={SIMULATED_POD_RANGE}",
         "--server-address=127.0.0.1:10247",
     )
 

@@ -43,7 +43,7 @@ from symphony.plan.names import DECLARED
 SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
 _PROCESS_TYPE = "symphony:index:Process"
-# Other objects of an experiment: the type in the state -> the name in API paths.
+# Other objects of an experiment, all of the core API: the type in the state -> the name in API paths.
 _RECORDED_KINDS = {
     SERVICE_TYPE: "services",
     "kubernetes:core/v1:ConfigMap": "configmaps",
@@ -117,8 +117,9 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
             reasons_by_path[path] = "its pod no longer exists"
         elif not pod_status.is_good(pod):
             status = pod_status.status(path, process["container_name"], pod)
-            is_cause = status.state in ("failed", "lost", "blocked", "stopped")
-            reasons_by_path[path] = f"{status.state}: {status.why}" if is_cause else "its pod failed"
+            # Otherwise another process of the pod failed.
+            has_own_fault = status.state in ("failed", "lost", "blocked", "stopped")
+            reasons_by_path[path] = f"{status.state}: {status.why}" if has_own_fault else "its pod failed"
     return reasons_by_path
 
 

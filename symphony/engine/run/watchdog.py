@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 
-GRACE = 4.0
+GRACE = 4.0  # seconds until SIGKILL, one fewer than the five within which a run ends
 SAVE_AFTER = 2.2
 
 
