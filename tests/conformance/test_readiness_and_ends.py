@@ -155,6 +155,6 @@ def test_stop_after_stops_all_processes_and_up_restarts_them(backend: Backend, s
     backend.sandbox.symphony("wait", stack, "--timeout", "60s", code=1)
     statuses = backend.statuses(stack)
     assert {status["state"] for status in statuses.values()} == {"stopped"}
-    assert "15 s" in statuses["a"]["why"]
+    assert "(stop_after) is over" in statuses["a"]["why"]
     backend.up(stack, LIMIT)
     assert backend.becomes(stack, "a", "running")["ready"]
