@@ -35,6 +35,8 @@ _READ_AT_ONCE = 1 << 20
 _LONGEST_LINE = 200
 # More bytes than a log or an index has, before a process itself writes to them: what is older is not read.
 _LARGEST = 1 << 30
+# Bytes of the last lines that a reader asks for, which may be a progress bar without newlines.
+_LARGEST_TAIL = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +125,10 @@ def read(
 ) -> Iterator[Part]:
     """Yield the parts of both files, oldest first: all, those since a time, or only the last lines.
 
+    tail: the number of last lines, of which at most the last 16 MiB are read.
     until: the end, for a reader that follows from there.
     """
-    result = _stretches(log, until) if tail is None else _last(_stretches(log, until), tail)
+    result = _stretches(log, until) if tail is None else _last(_stretches(log, until), tail, _LARGEST_TAIL)
     # Look up both first: a rotation may happen while the older file is read.
     for stretch, index in [(stretch, _whole_file(_index(stretch.file))) for stretch in result]:
         yield from _parts(stretch, index, since)
@@ -238,7 +241,7 @@ def _stretches(log: Path | str, until: Position | None = None) -> list[_Stretch]
     return result
 
 
-def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> list[_Stretch]:
+def _last(stretches: list[_Stretch], lines: int, limit: int) -> list[_Stretch]:
     """Return the ranges of the last lines; a line may begin in the older file.
 
     limit: the search ends after about so many bytes.
@@ -247,7 +250,7 @@ def _last(stretches: list[_Stretch], lines: int, limit: int | None = None) -> li
     result: list[_Stretch] = []
     for stretch in reversed(stretches):
         position = stretch.end
-        while position > stretch.start and (limit is None or seen < limit):
+        while position > stretch.start and seen < limit:
             begin = max(stretch.start, position - BLOCK)
             data = replace(stretch, start=begin, end=position).data()
             # A newline at the end does not begin another line.
