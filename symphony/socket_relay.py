@@ -21,7 +21,7 @@ _WATCH = b"watch"
 def main(folder: str) -> None:
     """Open a socket for every requested port; symphony ends the script with the engine."""
     opened: set[int] = set()
-    watchers: list[socket.socket] = []
+    watchers: list[socket.socket] = []  # kept open: their end tells the program that this process was killed
     with socket.socket(fileno=0) as listener:
         while True:
             asker, _ = listener.accept()
@@ -39,7 +39,7 @@ def main(folder: str) -> None:
 
 def relayed_address(folder: str, address: str) -> str:
     """Return the address as it is, or, if the run has a relay, that of a socket of the relay."""
-    if not os.path.exists(f"{folder}/{RELAY}"):  # noqa: PTH110 : pathlib is not worth its import here
+    if not _has_relay(folder):
         return address
     port = address.rpartition(":")[2]
     with socket.socket(socket.AF_UNIX) as asked:
@@ -52,7 +52,7 @@ def relayed_address(folder: str, address: str) -> str:
 
 def end_with_relay(folder: str) -> None:
     """End this process if the relay of the run is killed, after which Pulumi's SDK would wait for ever."""
-    if os.path.exists(f"{folder}/{RELAY}"):  # noqa: PTH110 : as above
+    if _has_relay(folder):
         _start(_watch, folder)
 
 
@@ -65,6 +65,10 @@ def join(near: socket.socket, far: socket.socket) -> None:
     answers = _start(_copy, far, near)
     _copy(near, far)
     answers.join()
+
+
+def _has_relay(folder: str) -> bool:
+    return os.path.exists(f"{folder}/{RELAY}")  # noqa: PTH110 : pathlib is not worth its import here
 
 
 def _listen(path: str) -> socket.socket:

@@ -159,6 +159,18 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     assert "Traceback" in call("--debug", "env", env=env).stderr
 
 
+def test_debug_shows_the_traceback_of_an_error_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such an error once passed for one of standard output."""
+
+    def dispatch(words: list[str]) -> int:
+        raise PermissionError(13, "Permission denied", "/x")
+
+    monkeypatch.setattr(main, "_dispatch", dispatch)
+    monkeypatch.setattr(main, "_debugs", lambda: True)
+    with pytest.raises(PermissionError):
+        main.main([])
+
+
 def test_debug_after_two_dashes_belongs_to_the_child_command(own_home: Path) -> None:
     for words, code in (("exec p -- cmd --debug", 2), ("exec --debug p -- cmd", 1)):
         done = call(*words.split(), cwd=own_home.parent)

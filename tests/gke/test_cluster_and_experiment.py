@@ -74,6 +74,9 @@ def test_cluster_and_experiment_from_up_to_delete(sandbox: Sandbox, google: Goog
     sandbox.symphony("up", "rl.gke", "-y", timeout=120)
     processes = sandbox.processes("rl.gke")
     assert {each["state"] for each in processes.values()} == {"running"}
+    assert sandbox.symphony("plan", "rl.gke", "--yaml").out.count("kind: Pod\n") == manifests.count(
+        "kind: Pod\n"
+    )
     (listed,) = [each for each in sandbox.symphony("ls", "--json").json if each["name"] == "gke"]
     assert listed["kind"] == "cluster"
     assert "2 pools" in listed["state"]

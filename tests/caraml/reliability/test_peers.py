@@ -47,19 +47,19 @@ def push_four(pusher):
 
 @pytest.mark.timeout(20)
 def test_every_blocking_call_has_a_deadline_that_names_the_address(spawn):
-    nobody = "tcp://127.0.0.1:9"
+    address = "tcp://127.0.0.1:9"
     make = [
-        lambda: caraml.ZmqClient(address=nobody, timeout=0.3).request(b"x"),
-        lambda: caraml.ZmqSender(address=nobody, timeout=0.3).send(b"x"),
-        lambda: push_four(caraml.ZmqPusher(address=nobody, timeout=0.3, hwm=1)),
-        lambda: caraml.ZmqPuller(address=nobody, bind=False).pull(timeout=0.3),
-        lambda: caraml.ZmqSub(address=nobody, topic="").recv(timeout=0.3),
-        lambda: caraml.ZmqServer(address=nobody, bind=False).recv(timeout=0.3),
-        lambda: caraml.ZmqReceiver(address=nobody, bind=False).recv(timeout=0.3),
+        lambda: caraml.ZmqClient(address=address, timeout=0.3).request(b"x"),
+        lambda: caraml.ZmqSender(address=address, timeout=0.3).send(b"x"),
+        lambda: push_four(caraml.ZmqPusher(address=address, timeout=0.3, hwm=1)),
+        lambda: caraml.ZmqPuller(address=address, bind=False).pull(timeout=0.3),
+        lambda: caraml.ZmqSub(address=address, topic="").recv(timeout=0.3),
+        lambda: caraml.ZmqServer(address=address, bind=False).recv(timeout=0.3),
+        lambda: caraml.ZmqReceiver(address=address, bind=False).recv(timeout=0.3),
     ]
     for call in make:
         started = time.monotonic()
-        with pytest.raises(caraml.ZmqTimeoutError, match=nobody):
+        with pytest.raises(caraml.ZmqTimeoutError, match=address):
             call()
         assert time.monotonic() - started > 0.25
     with caraml.ZmqPub(port=0) as publisher, pytest.raises(caraml.ZmqTimeoutError, match=publisher.address):
