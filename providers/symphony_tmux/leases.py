@@ -38,18 +38,21 @@ class Leases:
     refused: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def lease(
-    owner: str, wanted: Mapping[str, int | None], record: bool, within: tuple[int, int] | None = None
-) -> Leases:
-    """Return ports for services (None: any port).
+def choose(owner: str, wanted: Mapping[str, int | None], within: tuple[int, int] | None = None) -> Leases:
+    """Return the ports that `lease` would record now for services (None: any port).
 
-    record: replace the owner's leases by these, unless a service is refused.
+    It writes nothing and takes no lock: the table is replaced as a whole.
     within: the first and the last port to choose from.
     """
+    return _Choice(owner, wanted, _read(), within or RANGE).choose()
+
+
+def lease(owner: str, wanted: Mapping[str, int | None], within: tuple[int, int] | None = None) -> Leases:
+    """Replace the owner's leases by new ones, as `choose` does, unless a service is refused; return them."""
     with files.locked(_folder() / "ports.lock", seconds=10, what="the table of leased ports"):
         table = _read()
         leases = _Choice(owner, wanted, table, within or RANGE).choose()
-        if record and not leases.refused:
+        if not leases.refused:
             table[owner] = OwnerLeases(leases.ports, time.time())
             if not leases.ports:
                 del table[owner]

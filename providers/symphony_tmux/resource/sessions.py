@@ -168,7 +168,7 @@ def _create(
 def _lease_ports(spec: SessionInputs) -> dict[str, int]:
     """Lease the ports for the life of the experiment; one that is in use by now is replaced."""
     requested = {name: port if name in spec.fixed_ports else None for name, port in spec.ports.items()}
-    leased = leases.lease(spec.owner, requested, record=True, within=spec.port_range)
+    leased = leases.lease(spec.owner, requested, within=spec.port_range)
     if leased.refused:
         service, reason = next(iter(leased.refused.items()))
         if requested[service] is None:

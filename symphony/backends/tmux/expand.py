@@ -38,8 +38,8 @@ def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
     """Return the limits of tmux on this machine, and the experiment's ports and problems."""
     path = search_path(launch_file.caller())
     server = settings_of(context).server
-    # False: the plan only reads the leases; the session takes them.
-    leased = leases.lease(context.owner, fixed_ports(spec), False, spec.port_range)
+    # The session leases them.
+    leased = leases.choose(context.owner, fixed_ports(spec), spec.port_range)
     return BackendLimits(
         backend="tmux",
         physical_name=context.physical_name,

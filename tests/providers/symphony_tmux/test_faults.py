@@ -83,7 +83,7 @@ def test_a_process_restarts_on_its_port_despite_old_connections(rig: Any) -> Non
     """Each server leaves a connection in TIME_WAIT on the port of the next one."""
     # A session without services releases the ports of its owner.
     rig.session("web")
-    port = leases.lease(rig.owner, {"web": None}, record=True).ports["web"]
+    port = leases.lease(rig.owner, {"web": None}).ports["web"]
     try:
         for number in range(3):
             env = {"PORT": str(port), "AGAIN": str(number)}
@@ -92,7 +92,7 @@ def test_a_process_restarts_on_its_port_despite_old_connections(rig: Any) -> Non
             rig.until(lambda log=outputs, message=result: message in rig.printed(log))
             with socket.create_connection(("127.0.0.1", port)) as first:
                 assert first.recv(1) == b""
-            assert leases.lease(rig.owner, {"web": None}, record=True).ports == {"web": port}
+            assert leases.lease(rig.owner, {"web": None}).ports == {"web": port}
             windows.delete(outputs, Snapshot())
     finally:
         leases.release(rig.owner)

@@ -93,7 +93,7 @@ def test_status_update_and_delete_work_after_a_process_replaced_its_files(rig: A
         tmux_observe.why(recorded, "a", "rl")
         list(tmux_observe.logs(recorded, ["a"]))
         assert [owned.owner for owned in tmux_observe.list_owned()] == [rig.owner]
-        leases.lease(rig.owner, {"web": None}, record=True)
+        leases.lease(rig.owner, {"web": None})
         sessions.repairs(rig.session_inputs("a", "b"), rig.session_inputs("a", "b"), Snapshot())
         windows.repairs(rig.inputs("a", "sleep", "100"), rig.inputs("a", "sleep", "100"), Snapshot())
         sessions.update(session, rig.session_inputs("a", "b"), Snapshot())

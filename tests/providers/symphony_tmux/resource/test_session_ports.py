@@ -28,11 +28,11 @@ def _declared(rig: Any, **more: Any) -> dict[str, Any]:
 def port_taken_by_another(rig: Any) -> None:
     """Let another experiment lease the port after the program looked."""
     del rig
-    leases.lease(OTHER, {"x": PORT}, record=True)
+    leases.lease(OTHER, {"x": PORT})
 
 
 def test_creating_the_session_leases_its_ports_and_keeps_them(rig: Any) -> None:
-    leases.lease(rig.owner, {"replay": PORT}, record=True)
+    leases.lease(rig.owner, {"replay": PORT})
     outputs = rig.session("a", services=SERVICES, ports={"replay": PORT})
     assert outputs["ports"] == {"replay": PORT}
     assert leases.ports_of(rig.owner) == {"replay": PORT}

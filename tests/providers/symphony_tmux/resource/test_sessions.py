@@ -141,7 +141,7 @@ def test_delete_stops_all_processes_within_one_grace_period(rig: Any) -> None:
         rig.start(
             f"p{number}", "sh", "-c", "trap '' TERM HUP; setsid sleep 100 & while :; do sleep 100; done"
         )
-    leases.lease(rig.owner, {"ps": None}, record=True)
+    leases.lease(rig.owner, {"ps": None})
     began = time.monotonic()
     sessions.delete(outputs, Snapshot())
     assert time.monotonic() - began < 15, "one after the other they take 20 s"
