@@ -230,11 +230,17 @@ def _home_marker(home: Path) -> bytes:
 
 
 def wait_for(condition: Callable[[], Any], seconds: float, what: str, pause: float = 0.05) -> Any:
-    """Call the condition until it returns a true value, and return that; fail after the timeout."""
+    """Call the condition until it returns a true value, and return that; fail after the timeout.
+
+    It pauses twice as long as a call takes, at least: other tests that run meanwhile need the processor too.
+    """
     deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not (answer := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
-        time.sleep(pause)
+        now = time.monotonic()
+        assert now < deadline, f"{what}: not within {seconds} s"
+        time.sleep(max(pause, 2 * (now - began)))
+        began = time.monotonic()
     return answer
 
 

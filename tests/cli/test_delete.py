@@ -29,6 +29,7 @@ with Experiment() as e:
 """
 
 
+@pytest.mark.thorough
 def test_delete_refuses_a_protected_process_before_it_ends_the_others(sandbox: Sandbox) -> None:
     sandbox.write(PROTECTED.format(protect=True))
     sandbox.symphony("up", "rl", "-y")

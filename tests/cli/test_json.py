@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.sandbox import Sandbox
 
 PROGRAM = """
@@ -12,6 +14,7 @@ with Experiment() as e:
 """
 
 
+@pytest.mark.thorough
 def test_json_of_up_restart_switch_and_delete(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     assert "-y" in sandbox.symphony("up", "rl", "--json", code=2).err

@@ -61,6 +61,7 @@ def test_output_of_a_failing_program_is_printed_before_the_error(sandbox: Sandbo
     assert "the program of rl exited with 3" in ran.err
 
 
+@pytest.mark.thorough
 def test_a_misspelt_name_of_the_api_keeps_pythons_suggestion(sandbox: Sandbox) -> None:
     sandbox.write('Experiment("rl").new_process("a").bnids("s")')
     assert "Did you mean: 'binds'?" in sandbox.symphony("plan", "rl", code=2).err

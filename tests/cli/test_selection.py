@@ -84,6 +84,7 @@ def test_a_command_selects_the_experiment_of_its_project(two_projects: tuple[San
     assert "several experiments exist" in sandbox.symphony("switch", cwd=nowhere, code=2).err
 
 
+@pytest.mark.thorough
 def test_a_command_never_selects_an_experiment_of_another_project(sandbox: Sandbox) -> None:
     """In a project without experiments, `delete -y` deleted the only experiment of another project."""
     sandbox.write(PROGRAM)

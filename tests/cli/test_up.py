@@ -142,21 +142,20 @@ def test_invalid_stack_names_are_refused(sandbox: Sandbox, name: str) -> None:
 def test_up_without_a_terminal_prints_plan_processes_and_summary(sandbox: Sandbox) -> None:
     """First a new experiment, then no change, then a removed process."""
     sandbox.write(TWO)
-    assert "2 to start" in sandbox.symphony("up", "rl", "--dry-run").out
     refused = sandbox.symphony("up", "rl", code=2)
     assert "2 to start" in refused.out
     assert "Add -y to proceed" in refused.err
     assert (sandbox.trees(), sandbox.servers(), sandbox.symphony("ls", "--json").json) == ({}, [], [])
 
-    for term in (None, "dumb"):
-        first = sandbox.symphony("up", "rl", "-y", env={"TERM": term})
-        assert has_no_control(first.out)
-        assert "rl is up" in first.out
-        # A setting that restarts nothing is not shown as a restart.
-        sandbox.config("rl", grace="7")
-    assert "Nothing changes: 2 processes unchanged." in first.out
-    assert "restarted" not in first.out
-    assert "Nothing changes" in sandbox.symphony("up", "rl").out, "there is nothing to ask"
+    first = sandbox.symphony("up", "rl", "-y")
+    # A setting that restarts nothing is not shown as a restart.
+    sandbox.config("rl", grace="7")
+    unchanged = sandbox.symphony("up", "rl", env={"TERM": "dumb"})
+    for ran in (first, unchanged):
+        assert has_no_control(ran.out)
+        assert "rl is up" in ran.out
+    assert "Nothing changes: 2 processes unchanged." in unchanged.out, "there is nothing to ask"
+    assert "restarted" not in unchanged.out
     sandbox.write(TWO.replace('"guest"', '"visitor"'))
     changed = [" ".join(line.split()) for line in sandbox.symphony("up", "rl", "-y").out.splitlines()]
     assert any(line.startswith("+ visitor start new") for line in changed)

@@ -125,6 +125,7 @@ with Experiment(primary="evaluate", termination_delay=1) as e:
 """
 
 
+@pytest.mark.thorough
 def test_the_cause_of_a_blocked_primary_is_told_after_the_end_and_all_go_on_once_it_is_mended(
     backend: Backend, stack: str
 ) -> None:

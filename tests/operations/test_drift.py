@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import psutil
+import pytest
 import yaml
 
 from tests.sandbox import Sandbox, wait_for
@@ -18,6 +19,7 @@ with Experiment() as e:
 """
 
 
+@pytest.mark.thorough
 def test_drift_lists_failed_and_missing_processes_but_not_completed_ones(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:

@@ -105,6 +105,7 @@ def test_params_outside_a_program_are_their_defaults() -> None:
     assert symphony.params(lr=0.1).lr == 0.1
 
 
+@pytest.mark.thorough
 def test_a_text_parameter_that_yaml_changes_is_refused_at_its_line(sandbox: Sandbox) -> None:
     sandbox.write(
         "import symphony\n"
@@ -129,8 +130,7 @@ def test_a_text_parameter_that_yaml_changes_is_refused_at_its_line(sandbox: Sand
 
 def test_parameters_from_the_command_line_reach_runs_and_results(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
-    planned = sandbox.symphony("plan", "rl", "-c", "lr=0.5")
-    assert "lr 0.5" in planned.out
+    assert "lr 0.5" in sandbox.symphony("plan", "rl", "-c", "lr=0.5").out
     assert not (sandbox.folder / "Pulumi.rl.yaml").exists()
     for words in (["-c", "lr=0.3"], ["-c", "workers=2", "-c", "fast=true"]):
         sandbox.symphony("up", "rl", "-y", *words, code=None)

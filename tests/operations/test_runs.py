@@ -325,6 +325,7 @@ def test_code_that_is_not_kept_is_restored_from_git(tmp_path: Path, inner: str) 
     assert [words for _, words in differences] == ["gone: changed since the commit of that run, and not kept"]
 
 
+@pytest.mark.thorough
 def test_up_run_starts_an_earlier_run_with_its_code_and_settings(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM.format(word="first; cat data"))
     sandbox.config("rl", **{"sandbox:lr": "0.1"})

@@ -79,6 +79,7 @@ def test_usage_of_pods_comes_from_the_metrics_api(answer: str, tmp_path: Path) -
     assert measured == ({"agents/a-0": Usage(cpu=1.25, memory=3 << 20)} if answer == "there" else {})
 
 
+@pytest.mark.thorough
 def test_process_wide_shows_usage(sandbox: Sandbox) -> None:
     sandbox.write(
         "with Experiment() as e:\n"

@@ -85,6 +85,7 @@ def test_equal_workers_restart_with_one_that_a_user_restarts(sandbox: Sandbox) -
     )
 
 
+@pytest.mark.thorough
 def test_up_starts_all_equal_workers_again_when_some_have_failed(sandbox: Sandbox) -> None:
     """One had completed; the others, when started again, once waited for it for ever."""
     sandbox.write(

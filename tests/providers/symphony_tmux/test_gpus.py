@@ -159,6 +159,7 @@ def test_real_gpus_of_this_machine_are_listed() -> None:
     assert all(gpu.uuid.startswith("GPU-") and gpu.total > 0 for gpu in every)
 
 
+@pytest.mark.thorough
 def test_an_experiment_claims_gpus_shows_them_and_releases_them(sandbox: Sandbox, fake_gpus: Path) -> None:
     env: dict[str, Any] = {
         name: os.environ[name] for name in ("FAKE_NVML", "PYTHONPATH", gpus.FOLDER_VARIABLE)
