@@ -14,7 +14,7 @@ _MAX_UNREAD_MESSAGES = 1000
 class Limits(NamedTuple):
     """The limits of a socket, its argument `limits=`.
 
-    A sender raises for a message over its own limits; a receiver drops it.
+    A sender raises for a message over its own limits; a receiver drops it or disconnects its sender.
 
     Attributes:
         message_bytes: The size of a message, all parts together.

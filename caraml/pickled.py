@@ -6,7 +6,7 @@ Loading a pickle runs code that it names. A socket loads one only if its program
 * the pickle is signed with a key that this process has too: CARAML_PICKLE_KEY in the environment (any text of
   16 characters or more, the same on every host), else a file of this user's own (0600, made on first use), so
   that the programs of one user on one machine need no setting; or
-* it came over an ipc path (0600, this user's) and this user's key file can be neither made nor read. Where
+* it came over an ipc path (0600, this user's) and this user's key file can be neither made nor used. Where
   there is a key, ipc is signed as well: another user may bind a path in a shared folder first.
 
 Any other pickle is a malformed message: counted and dropped, never loaded. **Hosts, containers or pods

@@ -91,7 +91,9 @@ def _pickle(socket: ZmqSocket) -> Any:
 def decode_bytes(frame: Any, rest: Sequence[Buffer]) -> bytes:
     """Return the bytes of a message of one frame. Raises MalformedMessageError for more frames."""
     if rest:
-        raise MalformedMessageError(f"{1 + len(rest)} parts where one was expected")
+        raise MalformedMessageError(
+            f"{1 + len(rest)} parts where one was expected; the deserializer must match the peer's serializer"
+        )
     return frame if type(frame) is bytes else frame.bytes
 
 

@@ -104,7 +104,7 @@ def connector_endpoint(service: str, environment: dict[str, str]) -> tuple[str, 
 def binder_endpoint(service: str, environment: dict[str, str]) -> tuple[str, int]:
     """Return the host and port to bind. Raises ServiceVariableError.
 
-    Without the bind variable: the host if it is an address, all interfaces (`*`) if it is a name.
+    Without the bind variable: the host if it is an address or `localhost`, else all interfaces (`*`).
     """
     port = _port(service, environment)
     bind_host = environment.get(bind_variable(service))

@@ -1,4 +1,4 @@
-"""The errors that symphony raises for users; the command line prints each as one line."""
+"""The errors that symphony raises for users; the command line prints each as one line, then its details."""
 
 import sys
 

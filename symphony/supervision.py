@@ -63,7 +63,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A process of the experiment; ports: the ports that it should listen on.
 
-    termination_delay: the seconds that it keeps running after the primaries have completed.
+    termination_delay: the seconds that it keeps running after the primaries have completed or one has failed.
     """
 
     ports: tuple[int, ...] = ()
@@ -248,7 +248,7 @@ class State(msgspec.Struct, kw_only=True):
         warned: The reasons of the ends that the logs were warned of.
         verdicts: path -> the last answer of its readiness probe.
         started_with: path of a process that restarts with its dependencies -> the starts of these.
-        met: path of an equal worker -> its start when all workers of its group ran.
+        met: path of an equal worker -> its latest start that needs no restart of the others in its group.
         unmet: path of the first worker of a group of which some have restarted since -> the latest starts of
             all its workers, and when they were seen.
     """
@@ -545,7 +545,7 @@ class Supervisor:
     # ends
 
     def _end_is_over(self, look: _Look, now: float) -> None:
-        """Clear the end of the experiment if an `up` or `restart` has started its primaries again."""
+        """Clear the end of the experiment if a process in its `starts` has started again."""
         if self._state.began is None and look.facts:
             starts = [fact.since for fact in look.facts.values() if fact.state == "running"]
             self._state.began = min(starts, default=now)

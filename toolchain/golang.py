@@ -67,7 +67,7 @@ def compiler() -> str:
 
 @contextmanager
 def replacing(folder: Path) -> Generator[Path]:
-    """Yield an empty folder, which takes the place of `folder` after the block."""
+    """Yield an empty folder, which becomes `folder` after the block unless that exists by then."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".building-{folder.name}-", dir=folder.parent))
     try:

@@ -16,7 +16,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 OUT_OF_BAND = 1 << 16  # bytes from which an array is a part of its own
 REMEMBERED = 512  # descriptions that a cache holds
-REMEMBERED_BYTES = 2048  # of a description; longer ones are not cached
+REMEMBERED_BYTES = 2048  # of a received description; longer ones are not cached
 MAX_DIMENSIONS = 32
 
 _MAX_DTYPE = 10_000  # characters; NumPy's own limit for the header of a file

@@ -98,7 +98,7 @@ class Decoder:
             RecursionError,
             OverflowError,
         ) as error:
-            raise MalformedMessageError(f"not a msgpack message: {error}") from None
+            raise MalformedMessageError(f"malformed message: {error}") from None
         except MemoryError:
             raise MalformedMessageError("not enough memory to decode the message") from None
 
@@ -149,7 +149,7 @@ class Decoder:
     def _plan(self, packed: bytes, body: int) -> _ArraysPlan:
         if len(packed) > MAX_HEADER_BYTES:
             raise MalformedMessageError(
-                f"the header of the message has {len(packed)} bytes; the maximum is {MAX_HEADER_BYTES}"
+                f"the message came with a header of {len(packed)} bytes; the maximum is {MAX_HEADER_BYTES}"
             )
         plan = _ArraysPlan([], [], [], 0)
         end = body
@@ -194,7 +194,9 @@ class _Tree:
     def _extension(self, code: int, data: memoryview) -> Any:
         self._depth += 1
         if self._depth > MAX_DEPTH and code in (structure.TUPLE, structure.RECORD):
-            raise MalformedMessageError(f"the message is nested deeper than {MAX_DEPTH} levels")
+            raise MalformedMessageError(
+                f"the message has tuples or records nested deeper than {MAX_DEPTH} levels"
+            )
         try:
             return self._extension_value(code, data)
         finally:

@@ -17,8 +17,9 @@ A value that is written into a buffer of the pool is not copied at all:
 
 **Guarantee.** A name (bytes, to send over any socket) is good for one `get`; later ones raise, also when the
 memory holds another value by then. The memory is reused when the reader has dropped its last array, or
-has died. If a name is never read, `forget` frees its memory. Values under 64 KiB, and those that do not fit
-into `max_bytes` or into memory, are in the name itself: that is slower, and such a name can be read again.
+has died. If a name is never read, `forget` frees its memory. Values without arrays of 64 KiB or more (also
+long str and bytes), and those that do not fit into `max_bytes` or into memory, are in the name itself: that
+is slower, and such a name can be read again.
 The memory of a pool ends with its process. Names open only memory that a pool of this user created and that
 cannot shrink. Any thread may use a pool.
 """

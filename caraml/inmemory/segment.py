@@ -144,6 +144,8 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
                 f"{path} is no longer the shared memory that the message names: its owner has closed it"
             )
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except SharedMemoryError:
+        raise
     except OSError as error:
         raise SharedMemoryError(
             f"process {owner}, which owns this memory, ended, or has another user or host: {error}"
@@ -169,7 +171,7 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
         raise
     except (OSError, ValueError) as error:
         os.close(file)
-        raise SharedMemoryError(f"{path} cannot be mapped: {error}") from None
+        raise SharedMemoryError(f"the shared memory {path} cannot be mapped: {error}") from None
     return Segment(memory, file, owner, cookie)
 
 

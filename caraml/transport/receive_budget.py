@@ -69,7 +69,7 @@ class ReceiveBudget:
         self._connections.pop(descriptor, None)
 
     def wait_ms(self) -> int:
-        """Return the milliseconds until the next look; -1 while there is no connection."""
+        """Return the milliseconds from the last look to the next; -1 while there is no connection."""
         if not self._connections or self._wire() is None:
             return -1
         fill = self._max_unread // 4 // _BYTES_PER_MS

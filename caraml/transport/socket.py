@@ -268,6 +268,7 @@ class ZmqSocket:
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._raw, name)
         if name.startswith("recv") and self.link.budget is not None:
+            # The budget cannot count what the program receives without the Wire.
             self.link.budget.end()
             self.link.budget = None
         return (

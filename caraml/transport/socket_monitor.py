@@ -52,7 +52,7 @@ class ConnectionState:
         self.denied: deque[AuthenticationError] = deque(maxlen=100)
         self.denied_count = 0
         self.lost = 0
-        self.changes = 0  # counts the changes of `lost` and `fault`
+        self.changes = 0  # counts losses and faults
         self.handshakes = 0
         self.counts_unsent = False
         self.counting_unsent = False  # no peer is connected, and sent messages are counted
@@ -158,7 +158,7 @@ class Periodic(Protocol):
     """An object whose `look()` the background thread calls periodically."""
 
     def wait_ms(self) -> int:
-        """Return the milliseconds until the next look; negative for none."""
+        """Return the milliseconds from the last look to the next; negative for none."""
         ...
 
     def look(self) -> None:
@@ -187,7 +187,7 @@ class BackgroundThread:
         self._send((raw, handle))
 
     def add_periodic(self, task: Periodic) -> None:
-        """Call `look()` of an object periodically, as long as it lives."""
+        """Call `look()` of an object periodically, as long as it lives; the call does not wake the thread."""
         with self._lock:
             self._periodic = [reference for reference in self._periodic if reference() is not None]
             self._periodic.append(weakref.ref(task))

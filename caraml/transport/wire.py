@@ -64,7 +64,7 @@ class Wire:
         self.exiting = self.closing = False
         self.fetched: deque[Any] | None = None  # what an endpoint has read ahead; emptied after a fork
         self.unchecked_bytes = min(ZERO_COPY, socket.limits.message_bytes + 1)  # smaller ones fit the limits
-        self.slice_ms = SLICE_MS
+        self.slice_ms = SLICE_MS  # for receives; a client with a heartbeat makes it shorter
         self.lost_before: int | None = None  # lost connections before a request; one more ends its wait
         # REQ and REP refuse to send while parts of a message are unread: `receive` need not ask for them.
         self.lockstep = self.single_frame = socket.socket_mode in (zmq.REQ, zmq.REP)
@@ -115,7 +115,8 @@ class Wire:
         if self.link.fault is not None:
             raise self.link.fault
         if self.lost_before is not None and self.link.lost > self.lost_before:
-            raise PeerLostError(self.socket.address, "an answer, but the connection was lost")
+            waited_for = "an answer, but the connection was lost; the request may have been served"
+            raise PeerLostError(self.socket.address, waited_for)
 
     def set_receive_timeout(self, milliseconds: int) -> None:
         """Set how long one receive blocks."""
@@ -148,9 +149,10 @@ class Wire:
         return SocketError(error.errno, f"{self.socket.address}: cannot send or receive: {error.strerror}")
 
     def close(self, linger: float | None = None) -> None:
-        """Close; unsent messages get `linger` seconds. A call of another thread ends with ClosedError.
+        """Close; unsent messages get `linger` seconds (None: as the socket's option says).
 
-        Raises ConcurrentUseError if that call does not return, for example from a slow deserializer.
+        A call of another thread ends with ClosedError. Raises ConcurrentUseError if that call does not
+        return, for example from a slow deserializer.
         """
         give_up = time.monotonic() + CLOSE_WAIT
         while (
@@ -220,6 +222,7 @@ class Wire:
             if self.link.fault is not None:
                 raise self.link.fault
             if type(message) is bytes and len(message) < self.unchecked_bytes:
+                self._limit_first_slice(timeout)
                 try:
                     self.put(message)
                 except zmq.ZMQError as error:
@@ -252,8 +255,16 @@ class Wire:
                 f"{self.socket.address}: {len(parts)} parts; at most {MAX_PARTS} can be sent"
             )
 
+    def _limit_first_slice(self, timeout: float | None) -> None:
+        """Let the next send block at most for the timeout: not at all for 0."""
+        timeout = self.timeout if timeout is None else timeout
+        wait = int(timeout * 1000) if 0 <= timeout * 1000 < SLICE_MS else SLICE_MS
+        if self._send_ms != wait:
+            self.set_send_timeout(wait)
+
     def send_part(self, part: Any, flags: int, copy: bool, timeout: float | None) -> None:
         """Send a frame, copied or not. Call inside `with wire`."""
+        self._limit_first_slice(timeout)
         try:
             self.put(part, flags, copy)
         except zmq.Again:

@@ -260,7 +260,10 @@ class LoopingEndpoint(Endpoint):
         log.exception("%s: the handler failed", self.address)
 
     def at_exit(self, stage: int) -> bool:
-        """Stop the loop; return True to be called again while its thread runs."""
+        """Stop the loop in stage 1; return True to be called again while its thread runs.
+
+        process.close_at_exit explains the stages.
+        """
         if stage == 1:
             self._join(_TICK / 10)
         return stage == 1 and self._looping()

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SYMPHONY = str(Path(sys.executable).with_name("symphony"))
 # The line of reducer.py with the result.
 RESULT = re.compile(r"\w+ = .*: (?P<verdict>right|WRONG)")
+# The exit code for every mistake of the user, such as the name of an experiment that does not exist.
 NOTHING_THERE = 2
 DELETING = 120.0
 STOPPING = 20.0

@@ -19,6 +19,7 @@ def play(settings: Settings, number: int) -> None:
     policy = policy_of(spaces(settings.environment))
     began, evaluations, reached = time.monotonic(), 0, False
     while True:
+        # If none come in that time, the same parameters are evaluated again.
         parameters.wait_for_newer(settings.evaluate_every)
         # Seeds that no other evaluator and no agent uses.
         seed = FIRST_SEED * (100 * settings.seed + number + 1) + EPISODES * evaluations

@@ -32,7 +32,7 @@ class Sampler:
         self.batches_due = 0.0
 
     def ask(self, count: int) -> dict[str, Any]:
-        """Return one answer of one shard."""
+        """Return one answer of one shard, which waits a moment for new steps if it gives no sample."""
         answer = ask(self.asking, {"count": count})
         shard, inserted = answer["shard"], answer["inserted"]
         before = self.inserted.get(shard, 0 if self.fresh else inserted)
@@ -61,6 +61,7 @@ class Sampler:
     def _fragments(self) -> Arrays:
         """Return as many fragments as there are agents, from any of them."""
         fragments: list[Arrays] = []
+        # Counted in environments: the fragment of one agent has several.
         wanted = self.settings.agents * self.settings.environments
         while wanted:
             sample = self.ask(wanted // self.settings.environments)["sample"]

@@ -20,7 +20,7 @@ class Parameters:
         self.network: list[np.ndarray] | None = None
 
     def fetch(self) -> bool:
-        """Fetch the newest parameters; return False if they are already known."""
+        """Fetch the newest parameters; return False if none are newer than the known ones."""
         answer = ask(self.asking, {"version": self.version})
         if answer is None:
             return False

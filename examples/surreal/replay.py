@@ -11,6 +11,7 @@ from shared.channels import Reports, forward, puller, server, subscriber
 from shared.children import in_background, run_all
 from shared.settings import Settings, chosen, parser
 
+# Seconds to wait for data. A count of 0 waits too: the learner polls with it until enough steps arrived.
 A_WHILE = 0.02
 
 

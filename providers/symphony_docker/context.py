@@ -179,9 +179,14 @@ def _holds(allowed: Collection[str], name: str, is_folder: bool) -> bool:
 
 def _walk(root: Path, top: str, is_excluded: Any) -> Iterator[str]:
     start = root / top
+    above = [folder for folder in map(str, Path(top).parents) if folder != "."]
+    if any(is_excluded(folder, True) for folder in above):
+        return
     if start.is_symlink() or not start.is_dir():
         if start.is_symlink() or start.is_file():
             yield from () if is_excluded(top, False) else (top,)
+        return
+    if top != "." and is_excluded(top, True):
         return
     folders = [f"{root}/" if top == "." else f"{root}/{top}/"]
     begin = len(f"{root}/")
@@ -247,7 +252,7 @@ def _missing(root: Path, include: Sequence[str], files: Mapping[str, str]) -> It
         if name.startswith(("/", "..")):
             reason = f"{path} is outside of the context {root}"
         elif os.path.lexists(root / name):
-            reason = f".dockerignore excludes every file of {path}"
+            reason = f".dockerignore or a rule for credentials excludes every file of {path}"
         else:
             reason = f"{path} does not exist in {root}"
         yield (

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from symphony_docker.context import CARAML, plain_part
 
 # The packages that caraml imports, as pyproject.toml says.
-CARAML_NEEDS = ("msgspec>=0.19", "numpy>=1.26", "pyzmq>=26.4")
+CARAML_NEEDS = ("msgpack>=1.1", "msgspec>=0.19", "numpy>=1.26", "pyzmq>=26.4")
 _HOME = "/opt/symphony"
 _PIP_CACHE = "/root/.cache/pip"
 
@@ -42,7 +42,7 @@ def python(base: str, requirements: str | None, code: Sequence[str], secrets: Co
         steps += [_copy(requirements, target_file), f"RUN {mounts} {install} -r {json.dumps(target_file)}"]
     steps += [
         "# Packages that caraml imports; a base or requirements that have them need no package registry.",
-        f'RUN {mounts} python -c "import msgspec, numpy, zmq" 2>/dev/null || {install} {packages}',
+        f'RUN {mounts} python -c "import msgpack, msgspec, numpy, zmq" 2>/dev/null || {install} {packages}',
         f"COPY {CARAML} {_HOME}/caraml",
         *dict.fromkeys(map(_code, code)),
         "# A number, so that the Pod Security level `restricted` sees that it is not root.",

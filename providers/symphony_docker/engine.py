@@ -1,6 +1,6 @@
 """Engine: tags, pushes, lists and removes the images of a Docker engine; `builder` builds them.
 
-The docker package is imported with the first call.
+The docker package is imported when an Engine is made or called, not with this module.
 """
 
 from __future__ import annotations

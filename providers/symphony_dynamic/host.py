@@ -217,7 +217,7 @@ def _do_nothing(number: int, frame: object) -> None:
 
 
 def _wait_for_end() -> None:
-    """Wait until the engine interrupts this process, or ends."""
+    """Wait until the engine, the parent of this process, interrupts it or ends."""
     engine = os.getppid()
     reader, writer = socket.socketpair()
     writer.setblocking(False)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from symphony_slurm.folder import Share
 
-# GPUs, cpus, memory, processes: place() compares them in this order, and job_size reads the first as GPUs.
+# GPUs, cpus, MiB of memory, processes: place() compares them in this order; job_size reads the first as GPUs.
 Load = tuple[int, float, int, int]
 _NOTHING: Load = (0, 0.0, 0, 0)
 

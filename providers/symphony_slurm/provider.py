@@ -14,7 +14,7 @@ class AllocationProvider(CrudProvider[Queue]):
     """The dynamic provider of Allocation."""
 
     _crud = allocations
-    # Read once for all resources of a run of the engine.
+    # All resources of a run of the engine share it.
     _run = Queue()
 
 

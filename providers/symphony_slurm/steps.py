@@ -50,7 +50,7 @@ def create(props: Props, queue: Queue) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, queue: Queue) -> Difference:
-    """Return the changes of the inputs, and `status` for a failed or lost process."""
+    """Return the changes of the inputs, and `status` for a process that needs repair."""
     if replaced := tuple(name for name in IDENTITY if olds.get(name) != news.get(name)):
         return Difference(replaced, replaced)
     changed = changes.changes(olds, news, LAUNCHED)
@@ -142,7 +142,7 @@ def _request(folder: Folder, step: StepInputs, kept: Props, after: int, queue: Q
 
 
 def _caller() -> Caller:
-    """Return the environment of the caller without the variables that Slurm sets in every step."""
+    """Return the environment of the caller without CUDA_VISIBLE_DEVICES, which Slurm sets for each step."""
     caller = launch_file.caller()
     environ = {name: value for name, value in caller.environ.items() if name != b"CUDA_VISIBLE_DEVICES"}
     return replace(caller, environ=environ)

@@ -241,7 +241,7 @@ class Slurm(logs.Outputs):
     def _remove_secrets(self) -> None:
         """Remove the secrets of processes that have ended: a later start writes a file of its own.
 
-        Another job starts held and lost processes again, with the files that they have.
+        Another job starts held processes again, a requeued job also lost ones, with the files that they have.
         """
         for path, record in self._records.items():
             if record.state == "ended":

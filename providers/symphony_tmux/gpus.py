@@ -230,7 +230,7 @@ def _locked() -> Generator[None]:
                     raise SymphonyError(
                         "another program has locked the list of claimed GPUs",
                         where=str(path),
-                        remedy=f"`fuser {path}` shows the program; run the command again when it has ended",
+                        remedy=f"`fuser {path}` shows the program; symphony tries again by itself",
                     ) from None
                 time.sleep(0.02)
         yield

@@ -14,7 +14,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MARKER = "SYMPHONY_ID"
 ROLE = "SYMPHONY_ROLE"
 PROCESSES = "processes"
-# The window that starts the processes of an experiment in their order.
+# The window of the experiment's supervisor, for order, probes and ends (see supervisor.py).
 SUPERVISOR = "symphony"
 LAUNCH_FILE = "launch.sh"
 # The file with the hold of a process (see hold.py).

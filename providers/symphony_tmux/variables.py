@@ -29,7 +29,7 @@ def write(file: Path, variables: Mapping[str, str]) -> None:
 
 
 def read(file: Path) -> dict[str, str]:
-    """Return the variables in the file; empty if it is missing or damaged."""
+    """Return the variables in the file, without damaged lines; empty if it is missing or too large."""
     try:
         pairs = _LINE.findall(files.read(file, limit=LIMIT))
     except OSError:

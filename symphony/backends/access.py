@@ -85,7 +85,7 @@ class Access(Protocol):
         ...
 
     def shell(self, recorded: Recorded, path: str, streams: Streams) -> int:
-        """Run an interactive shell in a process and return its exit code."""
+        """Attach this terminal to the window of a process, or to a shell beside it; return the exit code."""
         ...
 
     def send(self, recorded: Recorded, path: str, source: Path, place: str, on_bytes: OnBytes) -> Copied:
@@ -96,7 +96,7 @@ class Access(Protocol):
         ...
 
     def fetch(self, recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnBytes) -> Copied:
-        """Copy a file or folder of a process to `target` on this machine."""
+        """Copy a file or folder of a process to this machine; `target` is the path of the copy itself."""
         ...
 
     def route(self, recorded: Recorded, service: str, address: str) -> ServiceRoute:

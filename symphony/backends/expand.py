@@ -26,6 +26,7 @@ class Context:
 
     Attributes:
         owner: The owner id of this stack, unique among all stacks and state stores.
+        physical_name: The name of the tmux session, the namespace or the Slurm job.
         offline: Whether no cluster may be asked, because only manifests of a stack that is not up are wanted.
         recorded: The uids of the objects in its state; None if unknown, under a plain `pulumi`.
         images: The images to build for the experiment.

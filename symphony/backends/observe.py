@@ -161,7 +161,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Owned:
-    """An experiment that runs on this machine, found by the marker of its processes."""
+    """An experiment that a backend finds without its state, by the owner id on its objects."""
 
     owner: str
     physical_name: str
@@ -272,7 +272,7 @@ class LocalObserver(Protocol):
     """Optional functions, for backends whose processes run on this machine."""
 
     def list_owned(self) -> Sequence[Owned]:
-        """Return every experiment that runs on this machine, by its marker."""
+        """Return every experiment that runs on this machine, by the owner id on its objects."""
         ...
 
     def stop_removed(self, owner: str, declared: Collection[str]) -> int:

@@ -88,6 +88,7 @@ class _Reader:
         self.path = path
         self.log = Path(str(process["log"]))
         self.is_behind = False
+        # The record has no policy Never.
         self._is_restarted = bool(process.get("restart_policy"))
         self._rest = b""
         self._events = logs.new_events(self.log)
@@ -126,13 +127,13 @@ class _Reader:
             return
 
     def has_ended(self) -> bool:
-        """Return whether the last attempt has ended, or the log was removed with its experiment."""
+        """Return whether the process has ended and has no restart policy, or its log was removed."""
         self._ended += self._ends()
         return (self._last_event in logs.ENDS and not self._is_restarted) or not logs.end(self.log).inode
 
     def lines(self, part: Part) -> list[LogLine]:
         *whole, rest = (self._rest + part.data).split(b"\n")
-        # Keep only the last text of a progress bar, and cut an endless line.
+        # Keep only the last text of a progress bar, and split an endless line.
         rest = rest[rest.rstrip(b"\r").rfind(b"\r") + 1 :]
         if len(rest) > _LONGEST:
             whole, rest = [*whole, rest], b""

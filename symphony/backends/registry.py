@@ -40,7 +40,7 @@ class Prerequisites(Protocol):
     """A backend's module `prerequisites`; it must not import Pulumi."""
 
     def findings(self) -> list[Finding]:
-        """Return all prerequisites without asking a server, for which users of other backends would wait."""
+        """Return all prerequisites within seconds: users of other backends wait for them, too."""
         ...
 
 

@@ -53,7 +53,7 @@ def read_settings(config: Mapping[str, Any], *files: Path) -> StackSettings:
                 values[definition.field] = definition.parse(text)
             except ValueError:
                 problems.append(_wrong(definition, text, where))
-    if name is None:
+    if name is None and "backend" in values:
         definition = next(row for row in table() if row.key == _BACKEND)
         problems.append(_wrong(definition, values["backend"], _where(places, _BACKEND)))
     values["backend"] = name or registry.DEFAULT

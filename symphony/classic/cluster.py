@@ -272,7 +272,7 @@ class Cluster:
 
         Args:
             name: Letters, digits, "-" and "_".
-            port_range: The first and the last port for services (tmux).
+            port_range: The first and the last port for services (tmux and Slurm).
             secrets: Files that appear in the folder $SYMPH_SECRETS_DIR of every process.
             preamble_cmds: Shell lines that run before each process; by default those of the cluster.
             start_dir: The working directory of the processes; by default that of the cluster.

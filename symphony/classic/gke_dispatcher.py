@@ -181,7 +181,8 @@ class GKEDispatcher:
     ) -> None:
         """Request amounts of CPU, memory and GPUs in the cheapest pool that has them.
 
-        A process that requests no GPU is assigned to a pool without GPUs.
+        A process that requests no GPU is assigned to a pool without GPUs. A spot pool is only considered if
+        node_pool_name names it.
 
         Args:
             process: The process, as new_process() returned it.

@@ -80,6 +80,8 @@ class Row(NamedTuple):
         return [*words, *remainder]
 
 
+# SymphonyParser parses only the commands that a subclass changes; `symphony` parses the others, and its
+# cli/commands.py has their aliases and options.
 ROWS = (
     Row("delete", ("d", "del"), "delete", ("experiment_name", "force", "dry_run")),
     Row("delete-batch", ("db",), "delete-batch", ("experiment_names", "force", "dry_run")),

@@ -165,7 +165,7 @@ def split(
         return experiment(None), []
     exact = stacks.find_exact(words[0])
     is_full_name = exact is not None and exact.recorded is not None
-    if not (is_full_name and len(words) > required):
+    if not (is_full_name and len(words[1:]) >= required):
         try:
             stack = stacks.find(None)
             check(stack, words)
@@ -185,6 +185,7 @@ def split(
 
 
 def _announce(stack: stacks.Stack) -> stacks.Stack:
+    """Return the stack; print its name if it is the current one of several and no word named it."""
     if stack.is_current:
         note = f"symphony: {clean(stack.display_name)}, the current experiment (`symphony switch` chooses it)"
         print(note, file=sys.stderr, flush=True)

@@ -151,7 +151,8 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            # Typer would return 130, which may also be the exit code of `exec`.
+            # Typer would return 130, as `exec` may, so main() could not tell them apart. For Abort, main()
+            # prints `interrupted.` and returns 130.
             raise typer.Abort from None
 
 

@@ -34,6 +34,7 @@ def command(
     """
     if forget and not _is_up(name):
         return _forget(name, yes=yes, dry_run=dry_run, as_json=as_json)
+    # An orphan runs here without a state, because its first `up` was killed.
     stack = find_orphan(name) or arguments.experiment(name)
     if yes and name is not None and name not in stack.name.spellings:
         raise UserError(

@@ -123,7 +123,7 @@ def _isolation() -> Finding:
 
 
 def _docker() -> list[Finding]:
-    """Return whether images can be built, and pushed to the registries in the state."""
+    """Return whether images can be built, and pushed to the registries of states and settings."""
     from symphony_docker import builder, image_registry
     from symphony_docker.engine import Engine
 
@@ -152,7 +152,7 @@ def _optional(name: str, find: Callable[[], tuple[str, str]]) -> Finding:
 
 
 def _credentials(states: Mapping[str, Finding]) -> Finding:
-    """Return whether Docker is logged in to the registries in the state."""
+    """Return whether each credential helper is on PATH, and no registry needs a login."""
     from symphony_docker import image_registry
 
     name = "registry credentials (optional)"

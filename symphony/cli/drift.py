@@ -32,6 +32,7 @@ def command(name: arguments.Experiment = None, as_json: arguments.AsJson = False
 def _remedies(stack: Stack, rows: list[Drift]) -> list[str]:
     """Return the commands that restore the declaration, in their order."""
     name = stack.display_name
+    # A row without a field is an object that no longer exists, which `up` creates again.
     changed = [row for row in rows if row.field and stack.backend == "kubernetes"]
     # `symphony restart` replaces pods and Jobs, no other objects.
     pods = {row.path: None for row in changed if row.object.startswith(("Pod ", "Job "))}

@@ -42,7 +42,7 @@ def command(
 
 
 def _experiment(name: str | None) -> StackName:
-    """Return the experiment; if a plain `pulumi up` started it, record its run now."""
+    """Return the experiment; given its full name, record the run of a plain `pulumi up` that started it."""
     stack = stacks.find_exact(name) if name else None
     if stack is None or stack.recorded is None:
         return runs.find(name)

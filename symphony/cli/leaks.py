@@ -21,7 +21,7 @@ def command(as_json: arguments.AsJson = False) -> int:
     if as_json:
         screen.show_json({"leaks": leaked, "unknown": troubles})
     elif not leaked:
-        print("Nothing runs without a stack.")
+        print("No process without a stack was found.")
     else:
         rows = [
             (leak.name, leak.where, leak.physical_name, len(leak.processes), leak.remedy) for leak in leaked

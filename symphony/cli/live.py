@@ -93,6 +93,7 @@ class Live(App[None]):
 
     def _watch(self) -> None:
         """Update the screen periodically; runs in a thread."""
+        is_first = True
         while self.is_running:
             began = time.process_time()
             visible = self._visible_paths()
@@ -102,7 +103,8 @@ class Live(App[None]):
             self.call_from_thread(self.show, view)
             took = time.process_time() - began
             # The first look has no last lines, since it did not know which rows are visible.
-            self._pause(max(self._period, took / _SHARE) if visible else 0)
+            self._pause(0 if is_first else max(self._period, took / _SHARE))
+            is_first = False
 
     def _pause(self, seconds: float) -> None:
         ends = time.monotonic() + seconds

@@ -28,7 +28,10 @@ def command(
     tail: Annotated[
         str | None,
         typer.Option(
-            "--tail", "-t", metavar="LINES", help="Only the last lines of each process; -1 for all."
+            "--tail",
+            "-t",
+            metavar="LINES",
+            help="Only the last lines of each process; -1 for all.",
         ),
     ] = None,
     run: Annotated[
@@ -46,7 +49,7 @@ def command(
 ) -> int:
     """Print the output of the processes of an experiment, merged in the order of time.
 
-    Without names, only rank 0 of equal workers (replicas=, rendezvous=True) is shown.
+    Without names, only rank 0 of equal workers (replicas=, rendezvous=True) is shown, of a past run all.
     --follow ends when the processes have ended; the exit code is 1 if a process failed. If the experiment was
     deleted, the logs of its last run are printed.
 
@@ -92,7 +95,7 @@ def _kept_lines(
     if number is None:
         known = runs.every(name)
         paths = [f"{past.number}:{path}" for past in known for path in run_logs.processes(name, past)]
-        return run_logs.all_runs(name, names, moment), paths
+        return run_logs.all_runs(name, names, moment, tail), paths
     kept = run_logs.processes(name, runs.read(name, number))
     return run_logs.logs(name, number, names, moment, tail), match_processes(names, list(kept))
 

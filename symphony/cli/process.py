@@ -98,6 +98,7 @@ def _json(status: ProcessStatus) -> dict[str, Any]:
 
 
 def _start(status: ProcessStatus) -> tuple[object, ...]:
+    """Return the first cells of a row; "ready" is 1 also for a completed process."""
     return status.group, status.name, int(is_well(status)), status.restarts
 
 

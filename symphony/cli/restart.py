@@ -19,8 +19,8 @@ def command(
 ) -> int:
     """Restart processes of an experiment with their current declarations.
 
-    Other processes keep running, and services keep their addresses if the ports are still free. Processes of
-    a group that share a pod restart together.
+    Services keep their addresses if the ports are still free. Equal workers, processes in the same pod and
+    those with depends_on(restart_with=True) restart as well; other processes keep running.
 
     Examples:
         symphony restart rl learner

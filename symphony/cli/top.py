@@ -14,11 +14,16 @@ from symphony.operations.top import Sampler, View
 def command(
     name: arguments.Experiment = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Print once and exit, with status 1 if a process is not ready.")
+        bool,
+        typer.Option(
+            "--once", help="Print once and exit, with status 1 if a process or service is not ready."
+        ),
     ] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print JSON once and exit, with status 1 if a process is not ready."),
+        typer.Option(
+            "--json", help="Print JSON once and exit, with status 1 if a process or service is not ready."
+        ),
     ] = False,
 ) -> int:
     """Watch an experiment: processes with CPU, memory and last line, services with their connections.

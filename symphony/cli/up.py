@@ -208,7 +208,7 @@ def end_json(ended: Ended) -> dict[str, Any]:
 
 
 def show_end(ended: Ended, text: str = "") -> None:
-    """Print the processes that do not run, then `text` or a summary of the end."""
+    """Print the processes that are in trouble or have a `why`, then `text` or a summary of the end."""
     statuses = [status for status in ended.statuses if status in ended.troubled or status.why]
     statuses.sort(key=lambda status: sort_key(status.path))
     for names, status in alike(statuses):

@@ -66,7 +66,7 @@ def _refuse_unread_settings(home: Path, stack: str) -> None:
     settings_file, project = (*settings_reader.files_of(Path.cwd(), stack), None, None)[:2]
     if settings_file is not None and unread.is_file() and unread.resolve() != settings_file.resolve():
         raise pulumi.RunError(
-            f"{unread} is not read: the settings of {stack} are in {settings_file.name} beside {project}."
+            f"{unread} is not read: the settings of {stack} are in {settings_file}."
             f" Set `stackConfigDir: {home}` in {project}, or move the file."
         )
 

@@ -37,12 +37,12 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         name: Letters, digits, "-" and "_"; by default the stack's name up to its first dot.
         secrets: Files that appear in the folder $SYMPH_SECRETS_DIR of every process.
         configs: Files that need not be kept secret, in $SYMPH_CONFIGS_DIR.
-        port_range: The first and the last port for services (tmux).
+        port_range: The first and the last port for services (tmux and Slurm).
         primary: Processes or their names; the experiment ends when they have completed.
         termination_delay: Seconds that other processes keep running after that; 0 by default.
         stop_after: The time limit of the experiment, in seconds or such as "8h".
         idle_after: How long the experiment may run without output and CPU use.
-        inherit: More variables that processes inherit from the caller's environment (tmux).
+        inherit: More variables that processes inherit from the caller's environment (tmux and Slurm).
         opts: The pulumi.ResourceOptions of the component.
 
     Raises:

@@ -62,7 +62,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         node_selector: Labels that its node must have (Kubernetes).
         tolerations: Node taints that it tolerates (Kubernetes).
         depends_on: Processes that it waits for before it starts: a process, a list, or {name: condition}.
-        termination_delay: Seconds that it keeps running after the primaries have completed; see Experiment.
+        termination_delay: Seconds that it runs on once the primaries completed or one failed; see Experiment.
         restart_policy: "Always", "OnFailure" or "Never".
         readiness_probe: The Probe that shows when it is ready; by default it must listen on its ports.
         liveness_probe: A Probe that, when it fails, restarts the process by its restart policy.

@@ -155,8 +155,9 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
     """Processes that share a machine: a Kubernetes pod, which restarts whole, or windows `group:process`.
 
     preamble_cmds, start_dir, code, env, secret_env, image, image_pull_policy and termination_delay apply to
-    all its processes, which may override them. The pod's settings are set on the group alone: place,
-    node_selector, tolerations, restart_policy, labels, pod_yml. Process explains them.
+    all its processes, which may override them. place on the group is for all of them together; a process
+    may have its own place. The pod's settings are set on the group alone: node_selector, tolerations,
+    restart_policy, labels, pod_yml. Process explains them.
 
     Args:
         name: Letters, digits, "-" and "_".

@@ -158,7 +158,7 @@ def stack_name(text: str, workspace: Workspace | None) -> file_store.StackName:
     if len(above) > 2 or not _STACK.fullmatch(stack) or not _PROJECT.fullmatch(project):
         raise UserError(
             f"{text!r} is not a valid name of a stack",
-            remedy="Use letters, digits, `-`, `_` and `.`, not starting with `-`",
+            remedy="Use letters, digits, `-`, `_` and `.`, at most 100, not starting with `-`",
         )
     return file_store.StackName(project, stack, above[0] if len(above) == 2 else "organization")
 

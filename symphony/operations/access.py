@@ -40,7 +40,7 @@ def execute(stack: stacks.Stack, process: str, command: Sequence[str], streams: 
     access, recorded, path = _process(stack, process)
     if not command or not command[0]:
         remedy = f"Add it after --, as in `symphony exec {path} -- env`"
-        raise UserError("the command to run is missing", where=path, remedy=remedy)
+        raise UserError("exec needs a command to run", where=path, remedy=remedy)
     return access.execute(recorded, path, command, streams)
 
 

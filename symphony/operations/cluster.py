@@ -53,7 +53,7 @@ def resume(selected: SelectedStack) -> None:
     exported = json.loads(_pulumi(selected, "stack", "export"))
     deployment = exported["deployment"]
     pending, deployment["pending_operations"] = deployment["pending_operations"], []
-    for resource in (operation["resource"] for operation in pending):
+    for resource in (operation["resource"] for operation in pending if operation["type"] == "creating"):
         if resource["type"] in _IDS:
             resource["id"] = _IDS[resource["type"]].format_map(resource["inputs"])
             deployment["resources"].append({**resource, "outputs": resource["inputs"]})

@@ -119,6 +119,7 @@ def _delete(
     # The engine would refuse it only after the end of the other processes.
     if protected := sorted({resource.name for resource in stack.resources if resource.protect}):
         raise errors.protected_error(protected)
+    # An orphan: its first `up` was killed, and no state records its processes.
     if stack.state is None and stack.recorded is not None:
         began = time.monotonic()
         orphans = _delete_orphans(stack, project)

@@ -29,7 +29,10 @@ class Git(msgspec.Struct, frozen=True):
 
 
 def state(folder: Path) -> tuple[Git | None, bytes]:
-    """Return the state of a folder's repository and its diff to the commit; None without a repository."""
+    """Return the state of a folder's repository and its diff to the commit; None without a repository.
+
+    A diff of more than _LONGEST_DIFF bytes is cut, and `apply` then raises an error.
+    """
     try:
         commit = _git(folder, "rev-parse", "HEAD").decode().strip()
         branch = _git(folder, "rev-parse", "--abbrev-ref", "HEAD").decode().strip()

@@ -76,7 +76,7 @@ class Dependency:
 
 @dataclass(frozen=True)
 class Graph:
-    """An experiment as nodes, services and dependencies; the nodes of a group are adjacent."""
+    """An experiment as nodes, services and dependencies."""
 
     name: str
     backend: str

@@ -33,7 +33,8 @@ class Origin(msgspec.Struct):
     """The origin of a copy that programs run from, in a file beside it.
 
     Attributes:
-        code: The kept copy from which this one was made; this one itself if it was made from the project.
+        code: The kept copy from which this one was made, which is missing if git restored this one; this one
+            itself if it was made from the project.
         folder: The project.
         images: name -> `repository@sha256:...` of the images that its programs run instead of building them.
     """

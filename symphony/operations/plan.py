@@ -60,7 +60,7 @@ class ImageChange:
 
 @dataclass(frozen=True)
 class Planned:
-    """The plan of a stack and its changes; str() gives a line for each process that changes.
+    """The plan of a stack and its changes; str() gives a line for each process, image and remark.
 
     Attributes:
         stack, project: The names of the stack and of its project.

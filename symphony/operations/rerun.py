@@ -147,7 +147,7 @@ def _links(code: Path) -> Iterator[Path]:
 
 
 def _remove_unused(target: SelectedStack) -> None:
-    """Remove the copies of runs whose processes have ended."""
+    """Remove the copies of runs except the one from which the experiment was last started."""
     used = Path(stacks.folder(stacks.read(target.name)) or "/")
     for work in runs.folder_of(target.name).glob("work-*"):
         if work not in (used, *used.parents):

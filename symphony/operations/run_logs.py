@@ -113,12 +113,14 @@ def _last(lines: Iterable[LogLine], tail: int) -> Iterator[LogLine]:
     yield from sorted(chain.from_iterable(last.values()), key=lambda line: line.time or 0)
 
 
-def all_runs(name: StackName, words: Sequence[str] = (), since: float = 0) -> Iterator[LogLine]:
+def all_runs(
+    name: StackName, words: Sequence[str] = (), since: float = 0, tail: int | None = None
+) -> Iterator[LogLine]:
     """Yield the lines of all runs; the path of a process begins with the number of its run."""
     for run in runs.every(name):
         # A run may lack logs, or processes of these names.
         with suppress(UserError):
-            for line in logs(name, run.number, words, since):
+            for line in logs(name, run.number, words, since, tail):
                 yield replace(line, path=f"{run.number}:{line.path}")
 
 
@@ -161,7 +163,7 @@ def find(words: Sequence[str]) -> tuple[StackName, Sequence[str]]:
     """Return the experiment, and the words for its processes, of `[EXPERIMENT] [PROCESS]...`.
 
     Raises:
-        UserError: No experiment with runs matches.
+        UserError: No experiment with runs matches, or several do.
     """
     names = {spelling: name for name in runs.experiments() for spelling in (name.stack, str(name))}
     if words and (name := names.get(words[0])) is not None:

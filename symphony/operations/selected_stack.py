@@ -188,6 +188,7 @@ def _default_name(workspace: workspaces.Workspace) -> str:
 
 
 def _is_named_after(workspace: workspaces.Workspace, stack: str) -> bool:
+    # Stacks NAME and NAME.SUFFIX belong to the program NAME.
     return stack == workspace.project or stack.startswith(f"{workspace.project}.")
 
 

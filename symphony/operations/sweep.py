@@ -222,7 +222,7 @@ def _listed_values(text: str) -> list[str]:
     values: list[str] = []
     if text.startswith(("log(", "uniform(")):
         raise UserError(
-            f"{quoted(text)} has no number of draws",
+            f"{quoted(text)} is not two bounds and a number of draws",
             remedy="Write the bounds and the number of draws, such as log(1e-4,1e-1)*20",
         )
     for part in text.split(","):

@@ -80,7 +80,7 @@ class Runner:
     def _read(self) -> Sweep:
         current = sweep.read(self._name)
         if current is None:
-            raise SymphonyError(f"the sweep {self._name.stack} was removed")
+            raise SymphonyError(f"the sweep {self._name.stack} was removed, so its runner ends")
         return current
 
     def _step(self, current: Sweep, trial: Trial) -> None:
@@ -106,7 +106,7 @@ class Runner:
     def _record_up(
         self, current: Sweep, trial: Trial, job: tuple[subprocess.Popen[bytes], IO[str]] | None
     ) -> None:
-        """Record the end of an `up`; without a job, an earlier runner was killed during it."""
+        """Record the end of an `up`; without a job, run it again: it failed, or its runner was killed."""
         if job is None:
             if len(self._jobs) < _ENGINES:
                 self._up(current, trial)

@@ -107,7 +107,7 @@ class Ended:
 
     @property
     def troubled(self) -> tuple[ProcessStatus, ...]:
-        """The processes that are failed, lost, blocked, or wait for something other than a process."""
+        """The processes that are failed, lost, blocked or unknown, or wait for anything but a process."""
         return tuple(status for status in self.statuses if not _is_well(status))
 
     @property

@@ -27,6 +27,8 @@ class MissingError(UserError, KeyError):
 
 
 class _Labels(msgspec.Struct):
+    """Labels of a machine; cpu and memory_m (MiB) are its whole size, not what is allocatable."""
+
     name: Annotated[str, Meta(min_length=1)]
     cpu: _Amount
     memory_m: _Amount

@@ -180,7 +180,7 @@ def merge(
     merged: dict[str, Any] = dict(zip(("env", "secret_env"), _variables(spec, group, process), strict=True))
     for name in settings_of(ProcessSettings):
         owned = [getattr(owner, name, None) for owner in (spec, group, process)]
-        # 0 counts as set.
+        # 0 counts as set, and so does an empty Place or PodSettings: a group's are for its pod as a whole.
         values = [value for value in (limits.defaults.get(name), *owned) if value or value == 0]
         if name not in merged and values:
             merged[name] = _join(values)

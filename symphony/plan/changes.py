@@ -19,7 +19,8 @@ Inputs = Mapping[str, Any]
 # Variables whose values must not be shown.
 _SECRET = re.compile(r"(?i)secret|token|passw|passphrase|key|credential|auth|://[^/]*@")
 _PORT = re.compile(r"SYMPH_(\w+)_PORT")
-# Inputs that are no reasons: names, and values that `services`, `secret_env` and the pod contain as well.
+# Inputs that are no reasons: names, values that `services`, `secret_env` and the pod contain as well, and
+# the settings of order and ends, which restart nothing.
 _NOT_COMPARED = (
     *("path", "name", "group", "where", "binds", "connects", "exposes", "uses"),
     *("service_env", "secret_digests", "fingerprint", "code", "code_files", "place", "pod", "labels"),
@@ -175,6 +176,7 @@ def _settings(process: Inputs, group: Inputs, experiment: Inputs) -> dict[str, A
     place: Inputs = process.get("place") or {}
     shared = {
         "place": {name: place[name] for name in _OF_NODES if place.get(name)},
+        # The physical name, which symphony:namespace sets.
         "namespace": experiment.get("launched_as"),
         "inherit": experiment.get("inherit"),
         "secret_env": process.get("secret_digests"),

@@ -99,7 +99,7 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class Unused:
-    """A setting that this backend does not use, and the processes and groups that set it."""
+    """A setting that this backend does not use, and its owners: the experiment, groups and processes."""
 
     setting: str
     made_by: tuple[str, ...]

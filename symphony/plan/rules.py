@@ -103,7 +103,7 @@ def _repeated_names(owners: Sequence[ProcessSpec | ProcessGroupSpec], within: st
 
 
 def _uses(spec: ExperimentSpec, *verbs: str) -> Iterator[tuple[str, str, ServiceUse]]:
-    """Yield (path, verb, use) for every service, in the order of the program."""
+    """Yield (path, verb, use) for every use of a service, in the order of `spec.members()`."""
     for group, process in spec.members():
         for verb in verbs or ("binds", "connects", "exposes"):
             for use in getattr(process, verb):
@@ -453,7 +453,7 @@ def order_fits_pods(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Pro
 
 
 def supervisor_has_its_name(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
-    """Refuse a process that has the name of the supervisor's window."""
+    """Refuse, on every backend, a process that has the name of the supervisor's window in tmux."""
     for process in spec.processes:
         if process.name == "symphony":
             what = 'a process is called "symphony", which is the name of the supervisor\'s window in tmux'

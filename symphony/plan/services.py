@@ -64,7 +64,7 @@ def rendezvous_variables(
 ) -> dict[str, str]:
     """Return the variables through which equal workers find each other, as torchrun sets them.
 
-    shares_gpus: Whether all workers see the same GPUs, because they run on one machine.
+    shares_gpus: Whether all workers see the same GPUs: they run on one machine, and none has its own.
     """
     if process.rendezvous is None:
         return {}

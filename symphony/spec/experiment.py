@@ -64,6 +64,7 @@ class ExperimentSpec(SharedSettings, Declared):
     primary names the processes with which the experiment ends; stop_after and idle_after, in seconds, end it.
     accepts_classic_names: invalid names are mapped to valid ones, as in the original Symphony.
     code_files: the files that each entry of `code=` matches at the launch.
+    varies=True marks a setting that only some backends support.
     """
 
     processes: tuple[ProcessSpec, ...] = setting(all_of(instance_of(ProcessSpec)), (), part=ProcessSpec)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import CodeType
 
 _NOT_THE_USERS = (str(Path(__file__).resolve().parent.parent) + os.sep, "<frozen", contextlib.__file__)
+# Skipped only between the user's line and its caller; code in them that calls symphony is the user's.
 _LIBRARIES = ("site-packages", "dist-packages", "pulumi-language-python-exec")
 _COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
@@ -80,5 +81,5 @@ def _location(file: str, line: int) -> Location:
 
 
 def part_key(setting: str, part: object) -> str:
-    """Return the key for the line of a part of a setting: `env PATH`, `tolerations 0`."""
+    """Return the key for a part's line: its text or number (`env PATH`, `tolerations 0`), or its type."""
     return f"{setting} {part if isinstance(part, (str, int)) else type(part).__name__}"

@@ -66,7 +66,7 @@ def dependency(
     service: bool = False,
     restart_with: bool = False,
 ) -> Dependency:
-    """Return a dependency declared on the caller's line; connects() and depends_on= have this condition."""
+    """Return a dependency declared on the caller's line; timeout: None for the default in TIMEOUTS."""
     if isinstance(value, Dependency):
         return value
     on = _name(value, setting)

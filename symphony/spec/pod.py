@@ -101,7 +101,7 @@ class PodSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Mount(Checked):
-    """A volume at mount_path inside the container; the plan chooses a name if none is set."""
+    """A volume at mount_path inside the container; its manifest derives a name if none is set."""
 
     mount_path: str = required(strict_text)
     name: str | None = setting(OPTIONAL_TEXT)

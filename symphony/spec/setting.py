@@ -45,7 +45,7 @@ _WORDS = {
 
 
 class WrongTypeError(UserError, TypeError):
-    """The type of a value is not one that its setting takes."""
+    """A value has a type that its setting does not take, or is out of its bounds."""
 
 
 @runtime_checkable

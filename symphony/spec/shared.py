@@ -51,6 +51,7 @@ class ImageSpec(Checked):
     Attributes:
         dockerfile_text: Replaces the file that dockerfile names.
         include: The files that are sent to the builder; empty for all.
+        allow: The files that are sent although they look like credentials.
         secrets: id -> file.
     """
 
@@ -202,7 +203,7 @@ class SharedSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class MemberSettings(SharedSettings):
-    """Settings of a process, or of a group, which apply to each of its processes."""
+    """Settings of a process, or of each process of a group; a group's place and pod are those of its pod."""
 
     image_pull_policy: PullPolicy | None = setting(of_type(PullPolicy | None), keyword=True, varies=True)
     mounts: tuple[Mount, ...] = setting(all_of(instance_of(Mount)), (), varies=True, part=Mount)

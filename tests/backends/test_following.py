@@ -22,7 +22,7 @@ def _status(path: str, state: Any, waits_for: tuple[str, ...] = ()) -> ProcessSt
 
 
 def _watched(monkeypatch: pytest.MonkeyPatch, *looks: Sequence[ProcessStatus]) -> int:
-    """Return how many of the looks `up` takes."""
+    """Return how often `up` sees new statuses in these looks."""
     monkeypatch.setattr(following, "_SETTLED", 0)
     monkeypatch.setattr(following, "_POLL_SECONDS", 0)
     left = list(looks)

@@ -25,7 +25,7 @@ def test_a_name_or_alias_finds_its_backend(name, backend):
 def test_an_unknown_backend_name_is_an_error_that_lists_all():
     with pytest.raises(UserError) as raised:
         registry.get_by_name_or_alias("tmx")
-    assert str(raised.value).startswith('there is no backend "tmx". Use one of: tmux, kubernetes')
+    assert str(raised.value).startswith('there is no backend "tmx". Use one of: tmux, kubernetes, slurm')
 
 
 def test_a_broken_backend_of_another_package_is_an_error_that_names_the_package(
@@ -52,5 +52,5 @@ def test_backends_together_list_every_setting_that_differs_between_backends() ->
     kinds = (ExperimentSpec, ProcessGroupSpec, ProcessSpec, PodSettings)
     varying = {each.name for kind in kinds for each in settings_of(kind).values() if each.varies}
     varying = varying - {"mounts"} | {f"mount_{name}" for name in MOUNT_KINDS}
-    used = [registry.get(name).settings for name in ("tmux", "kubernetes")]
+    used = [registry.get(name).settings for name in ("tmux", "kubernetes", "slurm")]
     assert frozenset.union(*used) == varying

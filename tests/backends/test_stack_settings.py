@@ -159,7 +159,7 @@ def test_an_unquoted_text_that_yaml_or_the_engine_reads_as_something_else_is_a_p
 ) -> None:
     number = {"1e3": "1000", "0o17": "15"}.get(read, read)
     own = tmp_path / "Pulumi.rl.yaml"
-    for key in ("symphony:namespace", "symphony:server"):
+    for key in ("symphony:namespace", "symphony:server", "symphony:backend"):
         own.write_text(f"config:\n  {key}: {written}\n  symphony:grace: 1e1\n")
         (problem,) = settings_reader.read_settings({key: read, "symphony:grace": "10"}, own).problems
         assert written in problem.what

@@ -132,7 +132,7 @@ class Trial:
         return outcome()
 
     def _left_behind(self) -> list[str]:
-        """Name the servers, engines and supervisors that should have ended with the experiment."""
+        """Name the servers, engines and processes that should have ended with the experiment."""
         groups = {"tmux server": self.sandbox.servers(), "engine": self.sandbox.engines()}
         groups["process"] = [pid for pids in self.sandbox.trees().values() for pid in pids]
         return [f"{name} {pid} is left" for name, pids in groups.items() for pid in pids]

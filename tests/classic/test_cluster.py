@@ -138,7 +138,7 @@ MISTAKES = [
     ("cluster.describe_process('rand', 'alicia')", "alice"),
     ("cluster.external_url('rand', 'exampel')", "example"),
     ("cluster.exec_command('rand', 'alicia', ['true'])", "alice"),
-    ("cluster.exec_command('rand', 'alice', [])", "the command to run is missing"),
+    ("cluster.exec_command('rand', 'alice', [])", "exec needs a command to run"),
     ("cluster.exec_command('rand', 'alice', ['a\\0b'])", "NUL"),
     ("cluster.transfer_file('rand', 'a', 'b')", "PROCESS:PATH"),
     ("cluster.login('rand', 'alice')", "needs a terminal"),

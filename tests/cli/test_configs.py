@@ -1,4 +1,4 @@
-"""`configs=[files]` on tmux: every process gets copies, a change restarts nothing."""
+"""`configs=[files]` on tmux: all processes read the same copies, a change restarts nothing."""
 
 from __future__ import annotations
 

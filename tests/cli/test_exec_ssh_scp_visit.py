@@ -80,7 +80,7 @@ def test_exec_runs_the_preamble_first_and_keeps_arguments_apart(sandbox: Sandbox
         (("rl", "learner", "sh", "x y"), 2, "symphony exec rl learner -- sh 'x y'"),
         (("learner", "ls", "-a"), 2, "symphony exec learner -- ls -a"),
         (("learner", "--"), 2, "after --"),
-        (("learner", "--", ""), 2, "the command to run is missing"),
+        (("learner", "--", ""), 2, "exec needs a command to run"),
         (("rl", "e", "--", "true"), 2, "eval/agent-0"),
         (("rl", "learner", "more", "--", "true"), 2, "a process, or an experiment and a process"),
     ],

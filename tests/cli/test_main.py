@@ -1,4 +1,4 @@
-"""The `symphony` program as a process: imports, errors, exit codes, closed and full outputs."""
+"""The `symphony` program as a process: imports, errors, exit codes, closed outputs."""
 
 from __future__ import annotations
 

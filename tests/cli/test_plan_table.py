@@ -20,8 +20,8 @@ def planned(*changes: Change) -> Planned:
         "p",
         {"backend": "kubernetes", "processes": [], "services": [], "changed_files": [], "remarks": []},
         changes,
-        (),
-        5,
+        unused=(),
+        now=5,
     )
 
 

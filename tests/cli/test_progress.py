@@ -134,7 +134,7 @@ def test_a_long_dependency_chain_shows_only_the_slowest_processes(capsys: pytest
     assert "p0 40 s > ... > p50 40 s" in line
 
 
-def test_ctrl_c_while_waiting_says_that_all_processes_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_waiting_counts_processes_not_running_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     def events(_: object, **__: object) -> Iterator[Watched]:
         yield Watched((status("a", "waiting", "x: y"), status("b", "running")))
         raise KeyboardInterrupt

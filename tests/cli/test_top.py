@@ -196,6 +196,17 @@ def test_last_log_lines_are_read_only_for_visible_rows() -> None:
     assert 0 < len(source.asked[-1]) <= 20
 
 
+def test_a_view_without_rows_is_not_read_without_pause() -> None:
+    source = Scripted(replace(view(), rows=(), graph=graph.NOTHING))
+
+    async def run() -> None:
+        async with Live(source, period=60).run_test() as pilot:
+            await pilot.pause(0.5)
+
+    asyncio.run(run())
+    assert len(source.asked) <= 2
+
+
 def test_the_cursor_stays_on_its_process_while_others_come_and_go() -> None:
     first = view()
     source = Scripted(replace(first, graph=graph.NOTHING))

@@ -12,7 +12,7 @@ from symphony import NodePool
 from symphony.placement.pool import Taint
 from tests.sandbox import Sandbox, sandbox_in
 
-# A program with one problem in each line, and the words of each report in WRONG.
+# A program with mistakes in lines 2 to 7; WRONG has the words of each report, by line.
 PROGRAM = """from symphony import GkeCluster, NodePool
 GkeCluster("rl", location="us-central1-a", pools=[
     NodePool("cpu", "e2-standart-8"),

@@ -64,7 +64,7 @@ class Backend(ABC):
 
     @abstractmethod
     def identities(self, stack: str) -> dict[str, list[str]]:
-        """Return path -> identities of its live processes, which differ between starts."""
+        """Return path -> identities of its live processes; a start by `up` or `restart` changes them."""
 
     @abstractmethod
     def begun(self, stack: str) -> int:

@@ -35,6 +35,7 @@ with Experiment() as e:
 def test_a_process_is_ready_when_its_probe_succeeds_and_then_dependents_start(
     backend: Backend, stack: str
 ) -> None:
+    # The stack setting, not the factor: `up` stops waiting for `never` after 12 s.
     ran = backend.up(stack, PROBES, fails=True, patience="12")
     assert "never" in ran.out
     backend.becomes(stack, "after", "running", 40)

@@ -57,7 +57,9 @@ def test_the_gitignore_at_the_top_of_the_repository_applies(folder: Path) -> Non
 
 
 def test_files_of_python_editors_and_the_engine_are_not_code(folder: Path) -> None:
-    put(folder, a_py="", __pycache____a_pyc="", Pulumi_rl_yaml="", a_py_swp="", _venv__bin__python="")
+    put(folder, a_py="", a_pyc="", Pulumi_rl_yaml="", a_py_swp="", _venv__bin__python="")
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "a.txt").touch()
     put(folder, _git__HEAD="")
     assert "a.py" in code_files(folder)
     assert not [name for name in code_files(folder) if name != "a.py"]

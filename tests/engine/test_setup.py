@@ -13,7 +13,7 @@ from symphony import paths
 from symphony.engine import binary, setup
 from symphony.errors import SymphonyError
 
-# Replaces the SDK's installer, which downloads from the internet.
+# Replaces the SDK's installer, which downloads from the internet. Its engine has the version binary.OLDEST.
 INSTALL = """
 import pathlib, sys, time
 folder = pathlib.Path(sys.argv[1], "bin")

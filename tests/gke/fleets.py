@@ -105,7 +105,7 @@ def pods(fleet: Fleet) -> dict[str, dict[str, Any]]:
 
 
 def find_packing(fleet: Fleet) -> dict[str, str]:
-    """Return pod -> machine of a packing that fits, for the pools that the plan calls tight."""
+    """Return pod -> machine of a packing that fits, for tight pools (at their maximum, several pod sizes)."""
     result: dict[str, str] = {}
     for pool in (each for each in fleet.pools if each.name in fleet.placed.placement.tight):
         machines = _pack_pool(fleet, pool)

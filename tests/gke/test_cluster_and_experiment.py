@@ -136,6 +136,7 @@ def test_pool_sizes_change_in_place_and_the_plan_names_replacements(sandbox: San
 def test_the_next_run_completes_a_killed_one(sandbox: Sandbox, google: Google) -> None:
     """Resources that Google began to create are adopted; it would refuse to create them twice."""
     write(sandbox, google)
+    # The fake Google takes a second to create or delete a cluster or a pool.
     sandbox.environment["SYMPHONY_GCP_SECONDS"] = "1"
     for verb, begun in (
         ("up", lambda: "Cluster" in google.resource_types()),

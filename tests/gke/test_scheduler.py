@@ -59,6 +59,7 @@ def _compare(api: Any, fleet: fleets.Fleet) -> None:
     pools = {node.metadata.name: node.metadata.labels.get(POOL_LABEL, "?") for node in api.list_node().items}
     assert {name: pools[node] for name, node in on.items()} == planned
     parts = {each.name: each.place.per_machine for each in fleet.experiment.spec.processes}
+    # place(per_machine=n) requests 1/n of a machine, so that at most n such pods of any process share one.
     shares = Counter((parts[name] or 0, node) for name, node in on.items() if parts[name])
     assert [share for share, number in shares.items() if number > share[0]] == []
 

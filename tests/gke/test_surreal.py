@@ -1,4 +1,4 @@
-"""stacks/surreal.py on a cluster of GKE, whose pod types place agents and the other roles."""
+"""stacks/surreal.py on a simulated cluster of GKE; its pod types place agents and the other roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state after a full disk, a power loss and huge outputs."""
+"""The state after a full disk or a power loss."""
 
 from __future__ import annotations
 

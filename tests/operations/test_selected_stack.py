@@ -1,4 +1,4 @@
-"""Which stack a command selects in a project: its only program, the current stack, or a running one."""
+"""Which stack a command selects in a project: the only running one, the only program, or the current one."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_each_trial_runs_once_although_the_sweep_is_killed(sandbox: Sandbox) -> 
     for _ in range(3):
         time.sleep(source.uniform(0, 10))
         if (runner := _runner(sandbox, "grid")) is None:
-            # After several kills in a row the supervisor gives up, until the command is run again.
+            # The supervisor pauses before it starts the runner again, or the sweep has ended.
             sandbox.symphony(*words, timeout=120)
             runner = wait_for(lambda: _runner(sandbox, "grid"), 60, "the sweep runs again")
         os.kill(runner.pid, signal.SIGKILL)

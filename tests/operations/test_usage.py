@@ -30,7 +30,7 @@ time.sleep(60)
 METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/rl/pods"
 
 
-def test_usage_covers_the_whole_tree_without_the_supervisor() -> None:
+def test_memory_covers_the_whole_tree_without_the_supervisor() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _TREE], stdout=subprocess.PIPE, start_new_session=True
     ) as root:

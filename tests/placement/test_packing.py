@@ -1,4 +1,4 @@
-"""First-fit packing: within the capacity of machines and the size of the pool."""
+"""Best-fit packing: within the capacity of machines and the size of the pool."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -144,7 +144,7 @@ def test_adding_a_pod_does_not_move_others():
 
 
 def test_five_thousand_pods_of_a_thousand_sizes_fit_on_a_thousand_machines():
-    """First fit wastes little and takes about a second."""
+    """Best fit wastes little and takes about a second."""
     fleet = [
         pool(f"p{i}", kind, max=200)
         for i, kind in enumerate(

@@ -77,7 +77,7 @@ def test_nearest_finds_a_similar_name():
 
 
 @given(st.text(), st.integers(2, 80))
-def test_printable_removes_control_characters_and_limits_length(text, limit):
+def test_printable_escapes_control_characters_and_limits_length(text, limit):
     assert printable(text, limit).isprintable()
     assert len(printable(text, limit)) <= limit
     assert printable(text).isprintable()

@@ -1,4 +1,4 @@
-"""The natural order of processes."""
+"""The natural order of processes: 2 before 10; digits after a leading zero are decimals: 001, 01, 1."""
 
 from __future__ import annotations
 

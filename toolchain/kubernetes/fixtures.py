@@ -85,7 +85,7 @@ def unusable(kubeconfig: str) -> str:
 
 @contextlib.contextmanager
 def in_use(layout: Layout) -> Iterator[Access]:
-    """Bring the cluster up if it is down; take it down after the block unless others use it."""
+    """Bring the cluster up if it is down; afterwards take it down if tests started it and none use it."""
     layout.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with layout.path("users").open("w") as users:
         fcntl.flock(users, fcntl.LOCK_SH)

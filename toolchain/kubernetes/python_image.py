@@ -1,6 +1,6 @@
 """An image made of this machine's Python, for machines that cannot pull base images from the internet.
 
-In it: the interpreter, its standard library, what the examples import, a shell with its tools.
+In it: the interpreter, its standard library, what all examples but surreal import, a shell with its tools.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from toolchain.kubernetes import images
 from toolchain.kubernetes.calls import ToolchainError, run
 from toolchain.kubernetes.layout import REGISTRY
 
-# The packages that `caraml` and the examples import, and the folders of their shared libraries.
+# The packages that `caraml` and all examples but surreal import, and the folders of their shared libraries.
 PACKAGES = ("msgpack", "msgspec", "numpy", "zmq")
 LINKED = ("numpy.libs", "pyzmq.libs")
 # The default folders of the loader, and files that no process of an experiment needs.

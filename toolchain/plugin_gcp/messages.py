@@ -60,7 +60,10 @@ def message(type_: str, inputs: dict[str, Any]) -> Any:
 
 
 def pool_of(inputs: dict[str, Any]) -> Pool:
-    """Return the pool as placement knows it, with the taint that GKE adds for GPUs."""
+    """Return the pool as placement knows it, with the taint that GKE adds for GPUs.
+
+    Counts for each zone are not multiplied by the number of zones; symphony sets total limits.
+    """
     config = inputs.get("nodeConfig", {})
     machine = find(config["machineType"])
     gpus = next(iter(config.get("guestAccelerators") or ()), {})

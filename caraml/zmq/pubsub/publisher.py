@@ -62,7 +62,7 @@ _READ_AT_ONCE = 1000  # subscriptions, which take 3 ms
 _HANDSHAKE_BYTES = 320
 _HANDSHAKE_WITH_KEYS_BYTES = 1 << 10
 _RECEIVE_BUFFER = 1 << 13
-_MAX_SUBSCRIPTIONS_AT_ONCE = 16  # of one connection, until it can be disconnected
+_MAX_SUBSCRIPTIONS_AT_ONCE = 16  # in ZeroMQ's queue of a connection; SubscriptionBudget sets the limit
 _SUBSCRIBE_OVERHEAD = 16  # beside the topic
 
 

@@ -67,7 +67,7 @@ class Subscriptions:
     def _disconnect_sender(self, frame: zmq.Frame) -> bool:
         """Disconnect the sender of a frame, unless it is in this process.
 
-        Return False if its connection is over.
+        Return False if its connection is over, True for a sender in this process, which stays connected.
         """
         try:
             descriptor, address = int(frame.get(zmq.SRCFD)), frame.get("Peer-Address")

@@ -3,8 +3,8 @@
     topic | OPENING | kind | stream | number | data
 
 ZeroMQ filters by the prefix of a frame, so the topic comes first; OPENING, which no topic may contain, ends
-it. `stream` is a random number for each topic of a publisher, and `number` counts its messages. The header is
-predictable, so that a subscriber compares it with the expected one in one step.
+it. `stream` is a random number for each topic of a publisher, and `number` counts its messages; 0 follows
+LAST_NUMBER. The header is predictable, so that a subscriber compares it with the expected one in one step.
 """
 
 import struct

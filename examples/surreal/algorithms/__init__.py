@@ -13,7 +13,7 @@ State = Any  # a tree of arrays, which is also what a checkpoint holds
 
 
 class Spaces(NamedTuple):
-    """The shapes of the input and the output of a network."""
+    """The number of values in an observation, and of actions: choices if discrete, else values."""
 
     observations: int
     actions: int
@@ -32,7 +32,10 @@ class Learning(Protocol):
         ...
 
     def learn(self, state: State, batch: Arrays) -> tuple[State, dict[str, float], np.ndarray | None]:
-        """Return the next state, numbers to plot, and for a prioritized replay the new priorities."""
+        """Return the next state, numbers to plot, and new priorities.
+
+        Only a prioritized replay uses the priorities; those of PPO are None.
+        """
         ...
 
 

@@ -93,5 +93,5 @@ class Reports:
         return passed
 
     def _push(self, to: ZmqPusher, content: Any) -> None:
-        with contextlib.suppress(ZmqTimeoutError):  # no process listens
+        with contextlib.suppress(ZmqTimeoutError):  # the queue of 1,000 messages is full
             to.push({"role": self.role, "time": time.time(), "content": content}, timeout=0)

@@ -34,6 +34,7 @@ class Settings:
     discount: float = 0.99
     hidden: int = 64
     batch: int = 256
+    """Transitions of a batch (PPO: of a minibatch)."""
     epochs: int = 10
     """PPO: passes over the fragments of an update. SAC: batches of an update."""
     updates_per_step: float = 1.0

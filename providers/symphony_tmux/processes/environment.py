@@ -106,7 +106,10 @@ def caller_variables(caller: Caller, inherit: Iterable[str]) -> dict[bytes, byte
 def own_variables(
     services: Mapping[str, str], declared: Mapping[str, str], marker: str
 ) -> dict[bytes, bytes]:
-    """Return the variables of the process itself, which override inherited ones."""
+    """Return the variables of the process itself, which override inherited ones.
+
+    A declaration may override SYMPHONY_ROLE, the name of the process.
+    """
     layers = {ROLE: role(marker), **services, **declared, MARKER: marker}
     return {_bytes(name): _bytes(value) for name, value in layers.items()}
 

@@ -25,7 +25,7 @@ class ProcessHold(Hold, frozen=True, kw_only=True):
 
 
 def first(waits_for: tuple[Wait, ...], code: DeclaredCode | None = None) -> ProcessHold:
-    """Return the first hold of a process that waits; the supervisor words `why` again at each look."""
+    """Return the first hold of a process that waits; the experiment's supervisor soon replaces `why`."""
     why = f"for {', '.join(map(str, waits_for))}"
     return ProcessHold(waits_for=waits_for, why=why, since=process_table.now(), code=code)
 

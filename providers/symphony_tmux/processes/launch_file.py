@@ -52,6 +52,7 @@ def content(
 ) -> bytes:
     """Return a shell script that sets the environment, changes to the folder and executes the process.
 
+    marker: the value of SYMPHONY_ID, by which symphony identifies the process and its children.
     sourced: files with more variables, which override inherited ones.
     process_folder: the folder for the report of failed lines.
     """

@@ -69,6 +69,7 @@ def _stopped(pane: Pane, outputs: Mapping[str, Any]) -> Condition | None:
     hold_ = hold.read(Path(str(outputs["log"])).parent)
     if hold_ is None or not hold_.stopped:
         return None
+    # "completed" and "failed": the processes named in primary= ended; "stopped": a time limit was over.
     return Condition("stopped", hold_.why, pane, resumes=hold_.stopped != "stopped")
 
 

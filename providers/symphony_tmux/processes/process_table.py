@@ -155,7 +155,7 @@ def seconds(start: int) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process, oldest first; psutil would scan all processes."""
+    """Return the children of a process's main thread, oldest first; psutil would scan all processes."""
     try:
         return [*map(int, read_proc_file(f"/proc/{pid}/task/{pid}/children").split())]
     except OSError:

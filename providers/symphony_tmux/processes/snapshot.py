@@ -52,7 +52,7 @@ class Snapshot:
         return {path for path in windows | set(self.trees(owner)) if names.is_path(path)}
 
     def trees(self, owner: str) -> dict[str, list[Process]]:
-        """Return path -> the processes with its marker that lived when the run began."""
+        """Return path -> the processes with its marker that lived at the first call in the run."""
         with self.lock:
             if self._marked is None:
                 self._marked = {}

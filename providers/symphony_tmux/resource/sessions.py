@@ -24,7 +24,10 @@ inputs_of = inputs.session_inputs
 
 
 def reason(old_inputs: Props, snapshot: Snapshot) -> str:
-    """Return the reason to re-create a recorded session, or an empty string."""
+    """Return why a recorded session needs repair, or an empty string.
+
+    If only the file with its service addresses is missing, `update` writes it and keeps the session.
+    """
     server_name = old_inputs.get("server") or paths.DEFAULT_SERVER
     if why := observe.session_reason(old_inputs, snapshot.listing(server_name)):
         return why
@@ -166,7 +169,7 @@ def _create(
 
 
 def _lease_ports(spec: SessionInputs) -> dict[str, int]:
-    """Lease the ports for the life of the experiment; one that is in use by now is replaced."""
+    """Lease the ports for the life of the experiment; a chosen one that is in use by now is replaced."""
     requested = {name: port if name in spec.fixed_ports else None for name, port in spec.ports.items()}
     leased = leases.lease(spec.owner, requested, within=spec.port_range)
     if leased.refused:

@@ -17,7 +17,7 @@ DECLARED, STATE = "supervision.json", "supervisor-state.json"
 
 
 def write(inputs: SessionInputs, ports: Mapping[str, int]) -> dict[str, Any] | None:
-    """Write the declaration with the leased ports; return the declaration for the outputs."""
+    """Write the declaration with the leased ports; return it with the planned ports, for the outputs."""
     file = paths.experiment_folder(inputs.server, inputs.name) / DECLARED
     if inputs.supervision is None:
         files.remove(file)

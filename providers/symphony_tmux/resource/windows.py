@@ -49,7 +49,7 @@ def create(props: Props, snapshot: Snapshot) -> tuple[str, dict[str, Any]]:
 
 
 def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
-    """Return the changes of the inputs, and `status` for a failed or lost process."""
+    """Return the changes of the inputs, and `status` for a process that needs repair."""
     refuse_other_host(olds, str(olds["path"]))
     changed = changes.changes(olds, news)
     if replaced := [name for name in changed if name in changes.REPLACED]:
@@ -63,7 +63,7 @@ def diff(olds: Props, news: Props, snapshot: Snapshot) -> Difference:
 
 
 def read(props: Props, snapshot: Snapshot) -> dict[str, Any] | None:
-    """Return the outputs with the current status; None if process and window no longer exist."""
+    """Return the outputs with the current status; None if the process is lost."""
     refuse_other_host(props, str(props["path"]))
     condition = observe.condition(props, snapshot.listing(props["server"]))
     if condition.state == "lost":

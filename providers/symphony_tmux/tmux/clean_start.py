@@ -19,7 +19,7 @@ PROCESSORS = range(4096)
 def reset_server_settings() -> None:
     """Set all processors, niceness 0, default signals, the hard limits and no core files for the server.
 
-    launch_file restores the caller's umask, open files and core size for each process.
+    launch_file and supervise.pl restore the caller's limits, niceness, processors and umask for each process.
     """
     for name in dir(resource):
         if name.startswith("RLIMIT_"):

@@ -72,11 +72,11 @@ class Container:
 def execute(container: Container, words: Sequence[str], streams: Streams) -> int:
     """Run a command to its end and return its exit code.
 
-    However this function ends, the command and its children have ended too. No signal is passed on; SIGTERM
-    and SIGHUP end the command.
+    If this function raises, it first ends the command and its children, unless the image has no sh. No signal
+    is passed on; SIGTERM and SIGHUP end the command.
 
     Raises:
-        CannotStart: The command does not exist or cannot be run.
+        CannotStart: The image has no sh, and the command does not exist or cannot be run.
         SymphonyError: The process does not run.
     """
     # A terminal has a single stream, whose output is complete at its end.

@@ -76,7 +76,7 @@ def _pasts(readers: Sequence[_Reader], since: float | None, tail: int | None) ->
 def last_lines(
     client: Client, namespace: str, pod: str, container: str, count: int, *, previous: bool
 ) -> list[str]:
-    """Return the last lines of a container, or of its previous start; empty if the log is gone."""
+    """Return the last lines of a container, or of its previous start; empty if the log cannot be read."""
     query: dict[str, str | int] = {"container": container, "tailLines": count, "limitBytes": 20_000}
     query |= {"previous": "true"} if previous else {}
     try:

@@ -33,7 +33,8 @@ _KINDS = ("cpu", "memory", "gpus")
 def read_pools(client: Client) -> tuple[Pool, ...]:
     """Return the pools, each with the cpu, memory and GPUs that each of its nodes has free for experiments.
 
-    The maximum size of a pool is unknown. The result is empty if the user may not list nodes.
+    The maximum size of a pool is unknown. The result is empty if the user may not list the nodes, or the
+    pods of the cluster's own namespaces.
     """
     nodes: dict[str, list[Values]] = defaultdict(list)
     try:

@@ -390,7 +390,7 @@ def _with_balancers(
 
 
 def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
-    """Return the statuses of pods of Jobs that no longer exist or have failed."""
+    """Return the statuses of missing and ended pods whose Jobs are complete or create another pod."""
     kinds = {
         str(process["pod_name"]): process["controller"]["kind"]
         for process in recorded.processes.values()

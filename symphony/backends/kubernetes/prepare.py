@@ -85,9 +85,10 @@ class Prepared:
 
 
 def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
-    """Return the objects of the plan; unless the run is dry or partial, delete unrecorded conflicts.
+    """Return the objects of the plan; delete undeclared objects and unrecorded conflicts.
 
-    Wait for the end of these. `expand` deletes the recorded ones (`ending`); the engine waits for their end.
+    Wait for the end of these; a dry or partial run deletes nothing. `expand` deletes the recorded conflicts
+    (`ending`); the engine waits for their end.
     """
     chosen = settings.settings_of(context)
     files = local_files.contents((*plan.secrets, *plan.configs))
@@ -129,6 +130,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
     ending: dict[str, str] = {}
     if not context.dry_run and not context.is_partial:
         ending = {path: uid for uids in stale.values() for path, uid in uids.items()}
+        # Under a plain `pulumi` the recorded uids are unknown: all conflicts count as unrecorded.
         unrecorded = {path: uid for path, uid in ending.items() if uid not in (context.recorded or ())}
         inventory.end_orphans(client, live, plan.physical_name, owner, planned, unrecorded)
     annotated = annotate_all(client, live.services, manifests, stale if context.dry_run else ())

@@ -66,14 +66,15 @@ class Facts:
         path: The path of the process.
         recorded: The inputs and outputs of the process in the state.
         pod: The pod; None if it does not exist.
-        events: The events of the pod, oldest first.
+        events: The events of the pod, or of the Job that should create it, oldest first.
         services: The Services that select the pod.
         last_lines: Returns the last lines of a container's log, or of its previous start.
         schedulable: Returns the remedy for a pod that cannot be scheduled.
         controller: `Job` if a Job creates the pod, else empty.
         held: The status of a process that waits for others.
         unsupervised: Why the supervisor does not run; empty if it may run.
-        job_status: The status from its Job, if the pod has ended and the Job is complete or creates another.
+        job_status: (state, reason, since) from its Job, if the pod is missing or has ended, and the Job is
+            complete or creates another.
     """
 
     path: str

@@ -235,7 +235,7 @@ def in_words(options: Sequence[str]) -> str:
 def reason(current: Sequence[str], options: Sequence[str]) -> str:
     """Return how the job with the current options differs, as the end of a sentence about it.
 
-    `has 1 node with 1 cpu`; if the sizes are equal, `was submitted with --nice without --exclusive`.
+    `has 1 node with 1 cpu`; if in_words() is equal, `was submitted with --nice and without --exclusive`.
     """
     if in_words(current) != in_words(options):
         return f"has {in_words(current)}"

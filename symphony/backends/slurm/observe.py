@@ -82,7 +82,10 @@ def restart_reasons(recorded: Recorded) -> dict[str, str]:
 def watch(
     recorded: Recorded, *, patience: float = PATIENCE, limit: float = LIMIT
 ) -> Iterator[tuple[ProcessStatus, ...]]:
-    """Yield the statuses at once and after every change, until waiting longer would not help."""
+    """Yield the statuses at once and after every change, until waiting longer would not help.
+
+    It waits for a job in the queue for `patience` seconds, and for `limit` seconds in all.
+    """
 
     def queues(now: Sequence[ProcessStatus]) -> bool:
         return any(status.why.startswith((IN_QUEUE, NO_ROOM)) for status in now)
@@ -103,7 +106,7 @@ def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
 
 
 def usage(recorded: Recorded) -> Mapping[str, Usage]:
-    """Return path -> the CPU and memory that the supervisor of the job reported last, 10 s ago at most."""
+    """Return path -> the CPU and memory in the last report of the job's supervisor, one each 10 s."""
     return {path: Usage(cpu=used.cpu, memory=used.memory) for path, used in _folder(recorded).usage().items()}
 
 

@@ -45,9 +45,10 @@ def _munge(configuration: str) -> Finding:
 
 
 def _shared_folder() -> Finding:
-    """Return whether a node can write to the folder of experiments, which is not tried if none is idle."""
+    """Return whether a node can write to the default folder of experiments; not tried if none is idle."""
     place = paths.home() / "slurm"
-    name, remedy = "shared folder (optional)", "set symphony:sharedFolder to a folder that the nodes see"
+    name = "shared folder (optional)"
+    remedy = "set symphony:sharedFolder to a folder that the nodes see; doctor checks only the default"
     # The folder does not exist before the first `up`.
     existing = next(folder for folder in (place, *place.parents) if folder.is_dir())
     file = existing / f".symphony-doctor.{os.getpid()}"
@@ -62,7 +63,7 @@ def _shared_folder() -> Finding:
         is_there = file.exists()
         files.remove(file)
     if "Unable to allocate resources" in done.stderr:
-        return Finding(name, True, "not checked: no node was idle", str(place), remedy, needed=False)
+        return Finding(name, True, "not checked: Slurm gave no node", str(place), remedy, needed=False)
     return Finding(name, is_there, "", str(place), remedy, needed=False)
 
 

@@ -24,7 +24,8 @@ from symphony_tmux.processes import observe
 from symphony_tmux.tmux import client
 
 _DEADLINE = 10.0
-# The preamble is shell text. Its output goes to stderr, so that stdout is the command's alone.
+# The preamble is shell text. Its output goes to stderr, so that stdout is the command's alone. A failing line
+# ends it, but not a line within a function or a sourced file.
 _BEFORE_PREAMBLE = r"""exec 9>&1 >&2
 trap '_symphony_code=$?; [[ ${#BASH_SOURCE[@]} != 0 ]] || {
 echo "symphony: \"$BASH_COMMAND\" of preamble_cmds failed with exit $_symphony_code"

@@ -195,7 +195,7 @@ def window_inputs(
     files: Path,
     key: bytes = b"",
 ) -> dict[str, Any]:
-    """Return the inputs of a process's window except secret_env; see launching.process_inputs."""
+    """Return the inputs of a process's window except secret_env, which launching.register adds."""
     inputs = launching.process_inputs(plan, process, start_dir, folder, files, key)
     count = process.resource_limit.gpu
     return {

@@ -159,7 +159,7 @@ def list_owned() -> Sequence[Owned]:
 def stop_removed(owner: str, declared: Collection[str]) -> int:
     """End the processes of a killed run that no state records; return their number.
 
-    The engine stops the declared processes.
+    declared: the paths of the processes to keep. The engine ends the recorded ones that are not declared.
     """
     from symphony_tmux.processes.snapshot import Snapshot
     from symphony_tmux.resource import windows
@@ -183,7 +183,7 @@ def order_windows(owner: str, paths: Sequence[str]) -> None:
 
 
 def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
-    """Delete the session and the processes of an owner that no state records; return their number."""
+    """Delete the session and processes of an owner that no state records; return how many processes ran."""
     # Imported here: only a deletion needs the modules that change tmux.
     from symphony import paths
     from symphony_tmux import experiment_folder

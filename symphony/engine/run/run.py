@@ -437,6 +437,7 @@ def needs_no_network(workspace: Workspace, stack: str, env: Mapping[str, str]) -
     try:
         resources = file_store.read_state(file_store.StackName(workspace.project, stack)).resources
     except KeyError:
+        # There is no state yet. A program that needs plugins fails, and runs again with the network.
         return True
     except SymphonyError:
         return False

@@ -10,7 +10,7 @@ import sys
 import time
 
 GRACE = 4.0  # seconds until SIGKILL, one fewer than the five within which a run ends
-SAVE_AFTER = 2.2
+SAVE_AFTER = 2.2  # seconds until all but the engine are killed, so that it saves its state
 
 
 def watch(session: int, pipes: list[int]) -> None:

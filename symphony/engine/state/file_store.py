@@ -227,7 +227,7 @@ def _restore(name: StackName, file: Path, data: bytes, error: Exception) -> Stac
     """Replace a damaged state with the engine's last copy, keep the old file as .damaged, return the copy.
 
     The engine copies the state before it writes and after each run; on a full disk it leaves an empty file.
-    An empty state without a copy is moved away: the stack was never up.
+    An empty state without a copy is moved away, as if the stack was never up; `up` adopts what runs.
     """
     damaged_file = file.with_name(f"{file.name}.damaged")
     state, copy = _newest_backup(name, file)

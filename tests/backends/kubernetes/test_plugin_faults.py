@@ -1,4 +1,4 @@
-"""Failures in Pulumi's Kubernetes plugin are reported by process, with the reason."""
+"""`up` interrupted while Pulumi's Kubernetes plugin creates a pod: the report, and the next `up`."""
 
 from __future__ import annotations
 

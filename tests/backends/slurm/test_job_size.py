@@ -44,6 +44,7 @@ def test_the_supervisor_has_memory_of_its_own_where_any_is_asked_for(tmp_path: P
     folder = Folder(tmp_path)
     many = {f"p{number}": Share(memory=100) for number in range(100)}
     options = job_size.options_of(SETTINGS, many, folder)
+    # 8 MiB for each process, whose number is rounded up to a power of two, so "one more" fits.
     assert f"--mem={50 * 100 + 64 + 8 * 128}M" in options
     folder.note_options(tuple(options))
     assert job_size.options_of(SETTINGS, {**many, "one more": Share()}, folder) == options

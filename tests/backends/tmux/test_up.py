@@ -1,4 +1,4 @@
-"""`symphony up` in tmux with the real command: ports, refused declarations, limits, window order."""
+"""`symphony up` in tmux with the real command: ports, refusals, PATH, no perl, window order."""
 
 from __future__ import annotations
 

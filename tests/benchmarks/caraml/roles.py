@@ -94,7 +94,7 @@ def main() -> None:
             if number == 0:
                 done.send(b"first")
         done.send(b"last")
-        done.recv()
+        done.recv()  # until sides.measure kills this process
         return
     done.connect(address)
     message = value()

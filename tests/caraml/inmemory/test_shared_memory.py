@@ -68,8 +68,8 @@ def test_unread_memory_can_be_freed():
         get(name)
     with get(pool.put(large(2))) as value:
         assert value[0] == 2
-    assert pool.inline == 0
-    assert not pool.forget(pool.put(1))
+    assert pool.inline == 0  # counts only large values that found no room
+    assert not pool.forget(pool.put(1))  # a small value needs none
     kept = pool.put(large(3))
     held: Any = get(kept)
     assert not pool.forget(kept)  # its reader has it
@@ -176,15 +176,15 @@ def test_forged_names_are_refused():
     ):
         with pytest.raises(MalformedMessageError):
             get(wrong)
-    for gone in (
-        described(cookie=b""),
-        described(cookie=b"x" * 16),
-        described(descriptor=0),
-        described(owner=-1),
-        described(owner=1 << 40),
-        described(generation=generation + 1),
+    for gone, reason in (
+        (described(cookie=b""), ""),
+        (described(cookie=b"x" * 16), "closed"),
+        (described(descriptor=0), "closed"),
+        (described(owner=-1), "ended"),
+        (described(owner=1 << 40), "ended"),
+        (described(generation=generation + 1), ""),
     ):
-        with pytest.raises(SharedMemoryError):
+        with pytest.raises(SharedMemoryError, match=reason):
             get(gone)
     with get(name) as value:
         assert value[0] == 1

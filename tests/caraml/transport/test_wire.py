@@ -3,6 +3,7 @@
 import threading
 import time
 
+import numpy
 import pytest
 import zmq
 
@@ -110,6 +111,22 @@ def test_the_deadline_of_recv_holds_while_unwanted_messages_keep_coming(kind):
     noise.close(0)
     end.close(0)
     assert 0.25 < took < 0.6
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("message", [b"x", numpy.zeros(1 << 20)], ids=["small", "parts"])
+def test_a_push_with_timeout_0_does_not_wait_for_a_full_queue(message):
+    with caraml.ZmqPusher(address="127.0.0.1:9", serializer="msgpack", hwm=1) as pusher:
+        pusher.push(message, timeout=0)
+        began = time.monotonic()
+        for _ in range(20):
+            with pytest.raises(caraml.ZmqTimeoutError):
+                pusher.push(message, timeout=0)
+        assert time.monotonic() - began < 2, "20 slices take 5 s"
+        with pytest.raises(caraml.ZmqTimeoutError):
+            pusher.push(message, timeout=0.5)
+        assert time.monotonic() - began > 0.4
+        pusher.close(0)
 
 
 def test_slow_handshakes_are_not_mistaken_for_refusals(monkeypatch):

@@ -1,4 +1,4 @@
-"""ZmqSender and ZmqReceiver: window, sessions, deadlines."""
+"""ZmqSender and ZmqReceiver: a restarted sender, sessions, limits."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""DataFetcher: slow handlers, failing workers, workers that never start."""
+"""DataFetcher: slow handlers, workers that never start, a missing address."""
 
 import os
 import time

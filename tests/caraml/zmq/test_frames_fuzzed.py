@@ -1,4 +1,4 @@
-"""Malformed protocol frames sent to every class that reads them: a correct peer is served meanwhile."""
+"""Malformed protocol frames sent to every class that reads them: a correct peer is served afterwards."""
 
 import random
 import threading

@@ -47,7 +47,7 @@ def test_an_unexpected_multipart_answer_is_an_error(deserializer):
     thread.start()
     with caraml.ZmqClient(host="127.0.0.1", port=port, timeout=10, deserializer=deserializer) as client:
         client.request(b"first")
-        # The answer of three parts is read with the next request.
+        # The first request returns part 1 alone; the next finds the others and raises before it sends.
         with pytest.raises(caraml.MalformedMessageError, match="3 parts where one was expected"):
             client.request(b"second")
         assert client.rejected == 1

@@ -19,7 +19,7 @@ nonagent.add_processes([ProcessSpec("logger", cmds=["echo logger", "sleep 3600"]
 for process in nonagent.list_processes():
     process.connects("params")
 learner.binds("params")
-nonagent.set_env("DEVICE", "cpu")
+nonagent.set_env("DEVICE", "cpu")  # the learner keeps its own
 nonagent.set_envs({"THREADS": 4})
 nonagent.image_pull_policy("IfNotPresent")
 nonagent.mount_shared_memory()

@@ -1,4 +1,4 @@
-"""Placement and settings of pods on Kubernetes; tmux accepts the same calls and ignores them."""
+"""Placement and settings of pods on Kubernetes; tmux accepts the same calls and ignores most of them."""
 
 import os
 

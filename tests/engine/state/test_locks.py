@@ -57,7 +57,7 @@ def owner(tmp_path: Path) -> Iterator[int]:
         process.kill()
 
 
-def test_the_lock_of_a_live_owner_is_an_error_and_a_dead_one_beside_it_is_removed(owner: int) -> None:
+def test_the_lock_of_a_live_owner_is_an_error_and_a_dead_one_before_it_is_removed(owner: int) -> None:
     dead, live = lock(pid=dead_pid()), lock(pid=owner)
     clock = time.strftime("%H:%M")
     with pytest.raises(SymphonyError) as error:

@@ -33,7 +33,7 @@ def test_prune_keeps_the_newest_history_entries() -> None:
     kept = sorted(path.name for path in history.glob("*.history.json"))
     assert kept == [f"dev-{1795252200000000000 + run}.history.json" for run in range(15, 25)]
     assert (history / "notes.txt").exists()
-    assert len(list(backups.iterdir())) == 9
+    assert len(list(backups.iterdir())) == 9, "no backup of up to ten runs is pruned"
 
 
 def test_the_history_of_a_users_own_backend_is_not_pruned(

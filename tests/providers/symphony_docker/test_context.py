@@ -111,6 +111,10 @@ def test_credential_files_are_never_sent(context_folder: Path) -> None:
     put(context_folder, ".dockerignore", "!.env\n!**/id_rsa\n")
     assert sent_files(context_folder) == {"Dockerfile", *HARMLESS}
     assert context.read(context.Source(str(context_folder))).problems == ()
+    included = context.Source(
+        str(context_folder), include=(".ssh", ".config/gcloud/*", "sub/.git/HEAD", "keys")
+    )
+    assert context.read(included).files == {}
 
 
 def test_symphony_home_inside_the_context_is_never_sent(
@@ -234,7 +238,7 @@ def test_each_problem_of_the_context_is_one_line_with_a_remedy(context_folder: P
     put(context_folder, "left/out.py")
     put(context_folder, ".dockerignore", "left\n")
     left_out = trouble(context.Source(str(context_folder), include=("left",)))
-    assert left_out == ".dockerignore excludes every file of left"
+    assert left_out == ".dockerignore or a rule for credentials excludes every file of left"
     (context_folder / "out").symlink_to(tmp_path)
     assert "outside of the context" in trouble(context.Source(str(context_folder)))
     (context_folder / "out").unlink()

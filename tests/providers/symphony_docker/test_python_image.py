@@ -1,4 +1,4 @@
-"""Image.python with requirements that pip installs from a package registry, built and run by a pod."""
+"""Image.python with requirements that pip installs from a package registry; a pod runs the image."""
 
 from __future__ import annotations
 

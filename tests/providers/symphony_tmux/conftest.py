@@ -145,7 +145,7 @@ def _end_servers(folder: Path) -> list[str]:
 
 
 def _belongs_to(pid: int, folder: Path) -> bool:
-    """Return whether a process runs in the home, writes there, or has it in its environment."""
+    """Return whether another process runs in the home, or has it in its environment."""
     try:
         if Path(f"/proc/{pid}/cwd").readlink().is_relative_to(folder):
             return pid != os.getpid()

@@ -100,6 +100,7 @@ def test_status_update_and_delete_work_after_a_process_replaced_its_files(rig: A
         assert experiment_folder.owner_of(folder) == rig.owner
         a = windows.update(a, rig.inputs("a", "sleep", "200"), Snapshot())
         assert (record.read("default", "rl", "a") or {})["digest"] == a["digest"]
+        # The update above declared no secrets, so it emptied their folder.
         assert not experiment_folder.are_copied(
             paths.experiment_folder("default", "rl") / "secrets", [str(key)]
         )

@@ -89,7 +89,7 @@ def access(kubeconfig: str = "", context: str = "") -> Access:
     cluster = _entry(content, "cluster", str(entry.get("cluster") or ""))
     if not str(cluster.get("server") or "").startswith(("https://", "http://")):
         raise UserError(
-            f'context "{name}" of the kubeconfig names no server',
+            f'context "{name}" of the kubeconfig names no server URL',
             remedy="Run `kubectl config set-cluster CLUSTER --server=URL` for the cluster of that context",
         )
     user = _entry(content, "user", str(entry["user"])) if entry.get("user") else {}

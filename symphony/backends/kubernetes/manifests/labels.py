@@ -27,7 +27,7 @@ PROCESSES = "symphony/processes"
 # The planned pool of a pod, and the maximum size of that pool.
 POOL = "symphony/pool"
 POOL_MAX = "symphony/pool-max"
-# The attempt of the pod; another value makes the engine replace the pod.
+# The attempt of an object; another value makes the engine replace a pod, and re-create a missing object.
 ATTEMPT = "symphony/attempt"
 # The version of a ConfigMap or Secret that others edited; a new version makes the engine write it again.
 EDITED = "symphony/edited"

@@ -232,8 +232,8 @@ def _gates(planned: PlannedPod) -> list[dict[str, str]]:
 def _digest(manifest: Mapping[str, Any]) -> str:
     """Return the digest of the spec without gates, so that a changed order of starts restarts nothing.
 
-    For a pod with a gate, its labels count too: Pulumi writes a whole pod even for a changed label,
-    and the API server refuses to restore a removed gate.
+    For a pod with a gate, its labels and annotations count too: Pulumi writes a whole pod even for a changed
+    label, and the API server refuses to restore a removed gate.
     """
     spec: Mapping[str, Any] = manifest["spec"]
     without_gates = {name: field for name, field in spec.items() if name != "schedulingGates"}

@@ -34,7 +34,8 @@ def workload(pod: Manifest, controller: str) -> Manifest:
         return pod
     spec = _job_spec(pod)
     template = spec["template"]
-    # Without scheduling gates, so that a changed order of starts restarts nothing.
+    # Without scheduling gates, so that a changed order of starts restarts nothing: the engine ignores the
+    # changed spec (see expand.py), and only another digest replaces the Job.
     ungated = {name: field for name, field in template["spec"].items() if name != "schedulingGates"}
     digest = labels.digest({**spec, "template": {**template, "spec": ungated}})
     job = {"apiVersion": "batch/v1", "kind": controller, "metadata": pod["metadata"], "spec": spec}
@@ -148,7 +149,8 @@ def _code(container: Mapping[str, Any]) -> str:
 def pin_images(manifest: Mapping[str, Any], images: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of a pod or its Job with image digests in place of image names.
 
-    An annotation keeps the names, so that an image pushed again under another digest restarts no process.
+    An annotation keeps the names, which commands show. An image pushed again under another digest restarts
+    no process, because labels.DIGEST is the digest of the manifest with the names.
     """
     spec = pod_in(manifest)["spec"]
     lists = {kind: listing(spec, kind) for kind in ("initContainers", "containers") if kind in spec}

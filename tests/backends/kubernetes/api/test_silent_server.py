@@ -1,4 +1,4 @@
-"""An API server accepts connections but never answers: every command fails within 30 s, with one line."""
+"""An API server accepts connections but never answers: commands end within 30 s, most with one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mounts: the manifest of an emptyDir, and a real pod that reads every kind of mount."""
+"""Mounts: the manifest of an emptyDir, and a real pod that reads all kinds but NFS and git."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def host(own: Cluster) -> Iterator[Path]:
 
 @pytest.mark.kubernetes
 @pytest.mark.timeout(300)
-def test_a_pod_reads_every_kind_of_mount(
+def test_a_pod_reads_its_mounts(
     sandbox: Sandbox, stack: str, place: str, host: Path, kubectl: Callable[..., str]
 ) -> None:
     kubectl("-n", place, "create", "secret", "generic", "mine", "--from-literal=word=hush")

@@ -124,7 +124,7 @@ def test_only_a_failed_pod_is_replaced_by_the_next_up(thing: dict[str, Any], goo
     assert pod_status.is_good(thing) is good
 
 
-def test_terminal_escapes_in_a_reason_are_removed() -> None:
+def test_terminal_escapes_in_a_reason_are_made_printable() -> None:
     status = pod_status.status("a", "a", pod(ended(1, message="\x1b[2Jboo" + "x" * 999)))
     assert status.why.isprintable()
     assert len(status.why) <= pod_status.LONGEST

@@ -173,6 +173,7 @@ def test_watch_gives_up_on_a_failed_image_pull_although_other_pods_are_still_sta
         both = replace(of_a, processes={**of_a.processes, "b": {**of_a.processes["a"], "pod_name": "b"}})
         (*_, result) = observe.watch(both, patience=60, limit=600)
     assert result[0].why.startswith("ImagePullBackOff")
+    # watch._IMAGE_PATIENCE is 35 s, less than `patience`.
     assert 35 < clock.now < 55
 
 

@@ -119,7 +119,7 @@ def test_all_stale_leases_of_a_failed_up_are_released_at_once(home: Path) -> Non
     assert A not in json.loads(file.read_text())
 
 
-def test_the_lease_of_a_running_experiment_is_never_released(rig: Any, home: Path) -> None:
+def test_the_lease_of_an_experiment_with_files_is_never_released(rig: Any, home: Path) -> None:
     rig.session("a")
     leases.lease(rig.owner, {"p": 21003})
     file = home / "tmux" / "ports.json"
@@ -146,7 +146,7 @@ def test_concurrent_leases_never_share_a_port(home: Path) -> None:
 
 
 def test_a_lost_or_damaged_lease_table_is_rebuilt_from_experiments(rig: Any) -> None:
-    """All experiments keep their ports."""
+    """The files of the experiments name their ports."""
     ports = leases.lease(rig.owner, {"web-1": None, "x": None}).ports
     services = {"SYMPH_WEB_1_PORT": str(ports["web-1"]), "SYMPH_X_PORT": str(ports["x"])}
     rig.session("a", services=services)

@@ -21,7 +21,7 @@ ODD = st.text(alphabet="'\"\\$`!;&|<>(){}[]*?~# \t\n\r\x01\x7f\x81\x88é%=-", ma
 NAME = st.from_regex(r"\A[A-Za-z_][A-Za-z0-9_]{0,12}\Z").filter(lambda name: name not in SHELLS_OWN)
 SHOW = "import os,sys; sys.stdout.buffer.write(repr((sys.argv[1:], dict(os.environ))).encode())"
 BASE = {"session": "s", "owner": "p/s#1", "path": "a", "cwd": "/"}
-# Variables that affect the shell or Python itself are excluded from the round trip.
+# Prefixes of variables that affect the shell or Python; SHELLS_OWN has those that a shell sets itself.
 KEPT_OUT = (
     "PATH",
     "PYTHON",
@@ -130,7 +130,7 @@ def test_inherit_patterns_and_precedence_of_variables() -> None:
     }
 
 
-def test_pythonunbuffered_and_symphony_home_are_set_unless_declared() -> None:
+def test_pythonunbuffered_is_set_unless_declared_and_symphony_home_is_inherited() -> None:
     plain = Caller({b"SYMPHONY_HOME": b"/h", b"PYTHONUNBUFFERED": b""})
     assert environment(plain, [], {}, {}, "m")[b"PYTHONUNBUFFERED"] == b"1"
     assert environment(plain, ["PYTHONUNBUFFERED"], {}, {}, "m")[b"PYTHONUNBUFFERED"] == b""

@@ -82,7 +82,10 @@ def test_a_process_has_failed_after_five_restarts(rig: Any, monkeypatch: pytest.
 def test_the_supervisor_of_an_experiment_is_started_again_however_often_it_was_killed(
     rig: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While it does not run, processes that wait for others do not start, and an `up` waits for them."""
+    """While it does not run, processes that wait for others do not start, and an `up` waits for them.
+
+    So its pauses are at most 4 s; those of a process double up to 60 s.
+    """
     _short_pauses(rig, monkeypatch)
     rig.session("a")
     outputs = rig.start(names.SUPERVISOR, "sh", "-c", "kill -9 $$", restart_policy="Always")
@@ -260,7 +263,7 @@ def test_a_restart_waits_for_its_port_in_time_wait(rig: Any, port: int) -> None:
 
     for turn in (1, 2):
         outputs = rig.start("a", *command, services=services)
-        # Longer than the 65 s for which the supervisor waits.
+        # Longer than the minute for which the kernel holds the port.
         rig.until(partial(has_listened, outputs, turn), 90)
         with socket.create_connection(("127.0.0.1", port)) as connection:
             assert connection.recv(1) == b""
