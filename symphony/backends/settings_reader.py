@@ -140,7 +140,7 @@ def _as_number(text: str) -> str:
 
 def _octal(config: Mapping[str, Any], places: Mapping[str, tuple[Location, Any]]) -> Iterator[Problem]:
     """Yield a problem for each number, such as a parameter of the program, that YAML reads as octal."""
-    texts = {definition.key for definition in table() if definition.is_text}
+    texts = {_BACKEND, *(definition.key for definition in table() if definition.is_text)}
     for key, value in config.items():
         text = "" if key in texts else as_text(value)
         written = _changed_by_yaml(text, places.get(key))

@@ -86,7 +86,8 @@ def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -
     lines = [line.partition("| ")[2] for line in shown.splitlines()]
     assert lines == ["one first", "two", "one second", "two"]
     last = sandbox.symphony("logs", "rl", "--run", "all", "-t", "1").out
-    assert [line.partition("| ")[2] for line in last.splitlines()] == ["two", "two"]
+    assert len(last.splitlines()) == 2
+    assert "one" not in last
     assert "run 9" in sandbox.symphony("logs", "rl", "--run", "9", code=2).err
     sandbox.symphony("delete", "rl", "--forget", "-y")
     assert not folder.exists()
