@@ -23,8 +23,8 @@ class ZmqTimeoutError(CaramlError, TimeoutError):
 class PeerLostError(ZmqTimeoutError, ConnectionError):
     """The peer stopped answering heartbeats or went away while a call waited for it.
 
-    It is a ZmqTimeoutError, because the answer cannot come any more: the call would only wait for its
-    deadline.
+    It is a ZmqTimeoutError, whose arguments it takes, because the answer cannot come any more: the call
+    would only wait for its deadline.
     """
 
 

@@ -66,7 +66,10 @@ class Keys:
         except KeyFileError:
             raise
         except OSError as error:
-            raise KeyFileError(f"{path}: {error.strerror}; run python -m caraml.keys {self.folder}") from None
+            raise KeyFileError(
+                f"{path}, the list of allowed clients: {error.strerror}; python -m caraml.keys {self.folder}"
+                " writes it with new keys; for existing keys, write the text of each CLIENT.public into it"
+            ) from None
         return self._allowed
 
     def _read(self, path: Path) -> bytes:

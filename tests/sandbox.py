@@ -160,6 +160,7 @@ class Sandbox:
         trees: dict[str, list[int]] = {}
         for pid, variables in self._own_processes():
             if (marker := variables.get("SYMPHONY_ID")) is not None:
+                # PROJECT/STACK#STORE/PATH/ATTEMPT, as symphony_tmux.names.marker writes it.
                 owner, _, rest = marker.partition("#")
                 path = rest.partition("/")[2].rpartition("/")[0]
                 trees.setdefault(f"{owner.rpartition('/')[2]}/{path}", []).append(pid)

@@ -44,7 +44,7 @@ def programs(module: Module, say: Say, title: str = "") -> Path:
 
 
 def cached(module: Module) -> Path:
-    """Return the folder for the module's programs, built or not; its name has a digest of their sources."""
+    """Return the folder for the module's programs, built or not; its name digests sources and flags."""
     digest = hashlib.sha256()
     for file in sorted(path for path in module.folder.rglob("*") if path.is_file()):
         name = file.relative_to(module.folder).as_posix()

@@ -80,7 +80,7 @@ def _layout(packed: bytes) -> Layout:
         shape.append(length)
         nbytes *= length
     if len(shape) > MAX_DIMENSIONS:
-        raise ValueError(f"an array has {len(shape)} dimensions; the maximum is {MAX_DIMENSIONS}")
+        raise ValueError(f"a received array has {len(shape)} dimensions; the maximum is {MAX_DIMENSIONS}")
     return Layout(dtype, tuple(shape), description[2], nbytes)
 
 
@@ -97,9 +97,9 @@ def _check_dtype(text: object) -> np.dtype[Any]:
     except Exception as error:  # NumPy raises many kinds for a bad description
         raise ValueError(f"a received array has an invalid dtype: {error}") from None
     if dtype.hasobject or dtype.kind == "T":
-        raise ValueError("the dtype of an array holds Python objects")
+        raise ValueError("a received array has a dtype that holds Python objects")
     if _has_empty_items(dtype):
-        raise ValueError("the items of an array have no bytes, so that its size would be unlimited")
+        raise ValueError("a received array has items of no bytes, so its size would be unlimited")
     return dtype
 
 

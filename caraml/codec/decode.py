@@ -107,7 +107,7 @@ class Decoder:
         total = len(head_view) + sum(map(size, parts))
         if total > self._limits.message_bytes or 1 + len(parts) > MAX_PARTS:
             raise MalformedMessageError(
-                f"the message has {total} bytes in {1 + len(parts)} parts; the maximum is"
+                f"cannot decode a message of {total} bytes in {1 + len(parts)} parts; the maximum is"
                 f" {self._limits.message_bytes} bytes (Limits.message_bytes) in {MAX_PARTS} parts"
             )
         prefix = bytes(head_view[:2])
@@ -195,7 +195,7 @@ class _Tree:
         self._depth += 1
         if self._depth > MAX_DEPTH and code in (structure.TUPLE, structure.RECORD):
             raise MalformedMessageError(
-                f"the message has tuples or records nested deeper than {MAX_DEPTH} levels"
+                f"the message came with tuples or records nested deeper than {MAX_DEPTH} levels"
             )
         try:
             return self._extension_value(code, data)

@@ -164,7 +164,9 @@ class _Tree:
         """Pack a value, or the content of an extension."""
         if self._level == len(self._packers):
             if self._level > MAX_DEPTH:
-                raise EncodeError(f"tuples or records are nested deeper than {MAX_DEPTH} levels")
+                raise EncodeError(
+                    f"tuples or records that are nested deeper than {MAX_DEPTH} levels cannot be sent"
+                )
             self._packers.append(Packer(strict_types=True, default=self._extension, buf_size=4096))
         packer = self._packers[self._level]
         self._level += 1

@@ -60,6 +60,7 @@ def _extension(body: bytes, position: int, lead: int) -> tuple[int, int]:
 # The codes of the msgpack extensions in messages.
 ARRAY = 1
 ARRAY_PART = 2
+# 3 was that of bytes of their own; older peers decode it so.
 SCALAR = 4
 TUPLE = 5
 RECORD = 6

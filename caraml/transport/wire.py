@@ -61,6 +61,7 @@ class Wire:
         self.socket = socket
         self.link = socket.link
         self.timeout = timeout
+        # ZmqSender.at_exit sets `exiting`: its waits go on while the interpreter exits.
         self.exiting = self.closing = False
         self.fetched: deque[Any] | None = None  # what an endpoint has read ahead; emptied after a fork
         self.unchecked_bytes = min(ZERO_COPY, socket.limits.message_bytes + 1)  # smaller ones fit the limits
@@ -206,7 +207,7 @@ class Wire:
         return not self.turns and not self.socket.unwrap().closed
 
     def forget(self) -> None:
-        """Refuse every further use, in a forked child."""
+        """Refuse every further use, in a forked child; the socket is not closed there."""
         self._forked = True
         self.turns.clear()
         if self.fetched is not None:

@@ -97,7 +97,9 @@ def _get(serializer: str | Function | None, named: dict[str, Function]) -> Funct
         return named[serializer.lower()]
     if callable(serializer):
         return serializer
-    raise ValueError(f"serializer must be a callable or one of {', '.join(named)}, not {serializer!r}")
+    raise ValueError(
+        f"serializer= and deserializer= take a callable or one of {', '.join(named)}, not {serializer!r}"
+    )
 
 
 def string_hash(s: str) -> str:

@@ -139,7 +139,7 @@ class ZmqProxy:
             self._ended.wait(timeout)
 
     def at_exit(self, stage: int) -> None:
-        """Stop before the context is destroyed."""
+        """Stop in stage 1 (see process.close_at_exit), before the context is destroyed."""
         if stage == 1:
             self.stop(0.5)
 
@@ -179,6 +179,7 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
 
     def run(self) -> None:
         """Forward in the child process, with a context of its own."""
+        # No at_exit runs here: the process ends by stop(), as a daemon, or with its parent.
         self.context = None
         self._parent_end.close()
         process.end_with_parent()

@@ -1,4 +1,7 @@
-"""Functions to integrate from 0 to 1, each with its exact integral; reducer and worker read them."""
+"""Functions to integrate from 0 to 1, each with its exact integral.
+
+Reducer and worker read them, and `FUNCTIONS` in stacks/numint.py repeats their names.
+"""
 
 import math
 from collections.abc import Callable

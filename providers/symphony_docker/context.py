@@ -158,7 +158,9 @@ def _names(root: Path, source: Source) -> list[str]:
     own_home = os.path.relpath(paths.home().resolve(), root.resolve())
 
     def is_excluded(name: str, is_folder: bool) -> bool:
-        if name == own_home or (secrets.never_sent(name, is_folder) and not _holds(allowed, name, is_folder)):
+        if name == own_home:
+            return True
+        if secrets.is_left_out(name, is_folder) and not _holds(allowed, name, is_folder):
             return True
         if not ignored.matches(name):
             return False

@@ -137,14 +137,15 @@ def build_error(text: str, step: str, output: Sequence[str], dockerfile: str, ho
         return BuildError(what, where=dockerfile, remedy=remedy)
     if missing := re.search(r'"/?([^"]+)"(?: not found)?: not found', plain):
         why = f"{missing[1]} is not in the context, or .dockerignore excludes it"
-        return BuildError(f"{step} failed: {why}", where=dockerfile)
+        remedy = "Correct its path, or let .dockerignore keep it"
+        return BuildError(f"{step} failed: {why}", where=dockerfile, remedy=remedy)
     # As in `unable to find user me: no matching entries in passwd file`, whose last part names no user.
     cause = match[0] if (match := re.search("unable to find (user|group) .*", plain)) else _cause(plain)
     return BuildError(f"{step or 'the build'} failed: {cause}", where=dockerfile, details=output)
 
 
 def _withheld_source(step: str, error: str) -> str:
-    """Return the source of a COPY or ADD step that is not found since it is never sent; empty if none is."""
+    """Return the source of a COPY or ADD step that is not found since it is left out; empty if none is."""
     if not (step.startswith(("COPY ", "ADD ")) and ("not found" in error or "no such file" in error)):
         return ""
     sources = re.findall(r'[^\s",\[\]]+', step)[1:-1]

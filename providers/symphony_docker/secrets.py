@@ -1,4 +1,4 @@
-"""Rules that keep credentials out of images: files that are never sent, and files that need allow=."""
+"""Rules that keep credentials out of images: files to leave out or to refuse unless allow= names them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-# Never sent, in any folder: version control, keys and credentials, state, and files of this machine's Python,
+# Left out, in any folder, unless allow= names them: version control, keys, state, and files of this Python,
 # some of which would change the image each time.
 _FOLDERS = re.compile(r"\.(git|hg|svn|ssh|aws|azure|kube|docker|gnupg|pulumi|venv)|__pycache__")
 _FILES = re.compile(
@@ -45,10 +45,10 @@ _CONTENTS = (
 MAX_BYTES_READ = 256 * 1024
 
 
-def never_sent(name: str, is_folder: bool) -> bool:
-    """Return whether a file or folder of this name is never part of an image.
+def is_left_out(name: str, is_folder: bool) -> bool:
+    """Return whether images leave out a file or folder of this name, unless allow= names it.
 
-    >>> never_sent("a/.git", True), never_sent("keys/id_rsa", False), never_sent("train.py", False)
+    >>> is_left_out("a/.git", True), is_left_out("keys/id_rsa", False), is_left_out("train.py", False)
     (True, True, False)
     """
     base = name.rpartition("/")[2]
@@ -58,14 +58,14 @@ def never_sent(name: str, is_folder: bool) -> bool:
 
 
 def is_withheld(path: str) -> bool:
-    """Return whether a path of the context, or a folder above it, is never sent.
+    """Return whether a path of the context, or a folder above it, is left out, unless allow= names it.
 
     >>> is_withheld(".aws/credentials"), is_withheld("./.env"), is_withheld("train.py")
     (True, True, False)
     """
     parts = Path(path.lstrip("/")).parts
     folders = ["/".join(parts[: count + 1]) for count in range(len(parts))]
-    return bool(parts) and (never_sent(path, False) or any(never_sent(folder, True) for folder in folders))
+    return bool(parts) and (is_left_out(path, False) or any(is_left_out(folder, True) for folder in folders))
 
 
 def suspicion(name: str, path: str) -> str:

@@ -898,7 +898,7 @@ def _refuse_existing(selected: SelectedStack, force: bool) -> Path | None:
         )
     home = SymphonyConfig().experiment_folder
     folder = Path(home).expanduser() / selected.name.stack if home is not None else None
-    # A deleted experiment may be launched again.
+    # The stack of a deleted experiment stays in the store: that experiment may be launched again.
     if folder is not None and folder.exists() and not is_known and not force:
         raise ResourceExistsError(
             f"experiment {selected.name.stack} was saved before",

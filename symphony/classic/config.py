@@ -77,7 +77,8 @@ class SymphonyConfig:
         """
         if not callable(handler):
             raise UserError(
-                f'the handler of "{field}" is a {type(handler).__name__}', remedy="Pass a function"
+                f'the handler of the SymphonyConfig field "{field}" is a {type(handler).__name__}',
+                remedy="Pass a function",
             )
         if field in self._handlers or hasattr(type(self), field):
             raise UserError(

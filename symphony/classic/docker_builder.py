@@ -66,8 +66,7 @@ class DockerBuilder:
         _refuse_unknown(settings, _SETTINGS, "DockerBuilder")
         missing = [name for name in _SETTINGS[:3] if name not in settings]
         if missing:
-            remedy = f"Pass {' and '.join(f'{name}=...' for name in missing)}"
-            raise UserError(f"DockerBuilder needs {', '.join(missing)}", remedy=remedy)
+            raise UserError(f"DockerBuilder's settings have no {' and no '.join(missing)}", remedy="Add it")
         return cls(**settings)
 
     def build(self, tag: str | None = None) -> str:

@@ -50,8 +50,8 @@ def command(
     """Print the output of the processes of an experiment, merged in the order of time.
 
     Without names, only rank 0 of equal workers (replicas=, rendezvous=True) is shown, of a past run all.
-    --follow ends when the processes have ended; the exit code is 1 if a process failed. If the experiment was
-    deleted, the logs of its last run are printed.
+    --follow ends when the shown processes have ended; the exit code is 1 if a named process failed or was
+    lost, without names any process. If the experiment was deleted, the logs of its last run are printed.
 
     Examples:
         symphony logs rl -f

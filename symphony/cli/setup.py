@@ -30,7 +30,7 @@ def command(as_json: arguments.AsJson = False) -> None:
 
 
 def install(prerequisites: Prerequisites, report: setup.Report) -> list[Finding]:
-    """Install the prerequisites of a backend and return them; raise SymphonyError if symphony cannot."""
+    """Install what a backend needs, and return it; raise SymphonyError for the first that is missing."""
     for finding in _needed_findings(prerequisites):
         if not finding.there and not finding.version and finding.package:
             setup.debian_package(finding.package, report)

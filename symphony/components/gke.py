@@ -223,10 +223,10 @@ class GkeCluster(pulumi.ComponentResource):
             )
         for pool, what, remedy in faults(self.pools, cluster_location):
             lines = tuple(declared.where for declared in self.declared if declared.name == pool)
-            yield Problem(f"pool {pool} {what}", remedy, lines)
+            yield Problem(f"node pool {pool} {what}", remedy, lines)
         for declared in self.declared:
             for what, remedy in _pool_problems(declared):
-                yield Problem(f"pool {declared.name} {what}", remedy, (declared.where,))
+                yield Problem(f"node pool {declared.name} {what}", remedy, (declared.where,))
 
     def _register(self) -> None:
         # Imported here, since the import takes 0.2 s and most programs declare no cluster.

@@ -224,7 +224,7 @@ def is_settings_file(name: str) -> bool:
 def _is_secret(path: str, name: str, size: int) -> bool:
     from symphony_docker import secrets
 
-    return secrets.never_sent(name, is_folder=False) or bool(size and secrets.suspicion(name, path))
+    return secrets.is_left_out(name, is_folder=False) or bool(size and secrets.suspicion(name, path))
 
 
 def holds_secret(text: bytes) -> bool:

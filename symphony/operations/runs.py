@@ -29,7 +29,7 @@ from symphony.operations import git, kept_code, pod_logs, selected_stack, stacks
 from symphony.plan.names import DECLARED, listed
 from symphony.supervision import duration
 
-VERSION = 1
+VERSION = 1  # of the file, for later readers; nothing checks it yet
 # The parts that a record lacks if the program was a script or a plain `pulumi up` started the run.
 NOT_KNOWN = "user, git, settings and code: a plain `pulumi up` started it"
 _SCRIPT = "the code: a script started the run"

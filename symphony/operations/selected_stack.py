@@ -163,7 +163,7 @@ def names_here() -> list[str]:
 
 
 def _default_name(workspace: workspaces.Workspace) -> str:
-    """Return the only stack of the project, its current one, or the one named after it or its program."""
+    """Return the only stack of the project, the current one if it is up, or the project's namesake."""
     live = {stack for stack in _live(workspace) if not _is_of_sweep(StackName(workspace.project, stack))}
     # A sweep and its trials leave no settings in the project.
     known = {name.stack for name in store.names() if name.project == workspace.project}
@@ -175,8 +175,8 @@ def _default_name(workspace: workspaces.Workspace) -> str:
     for candidates in (live, known, programs):
         if len(candidates) == 1:
             return candidates.pop()
-    full_names = {str(StackName(workspace.project, stack)): stack for stack in live}
-    if current := full_names.get(stacks.current()):
+    live_by_full_name = {str(StackName(workspace.project, stack)): stack for stack in live}
+    if current := live_by_full_name.get(stacks.current()):
         return current
     if has_own_program and (workspace.project in live or not known):
         return workspace.project

@@ -29,7 +29,7 @@ from symphony.operations.git import Git
 from symphony.operations.selected_stack import SelectedStack, sweeps_folder
 from symphony.plan.names import is_name, quoted
 
-VERSION = 1
+VERSION = 1  # of the file, for later readers; nothing checks it yet
 # More trials than this are most likely a mistake.
 MAX_TRIALS = 10_000
 PROCESS = "sweep"

@@ -35,7 +35,7 @@ WRONG = {
         "set gcp:project in the config of Pulumi.gke.yaml",
         "has no Google credentials",
     ),
-    3: ("pool cpu is declared 2 times",),
+    3: ("node pool cpu is declared 2 times",),
     4: ("min 3 above max 2",),
     5: ("takes 1, 2, 4 or 8 nvidia-tesla-v100",),
     6: ("is in europe-west4-a, outside of us-central1",),

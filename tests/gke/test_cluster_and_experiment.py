@@ -66,6 +66,7 @@ def test_cluster_and_experiment_from_up_to_delete(sandbox: Sandbox, google: Goog
     assert google.nodes() == []
     up = sandbox.symphony("up", "gke", "-y", timeout=120)
     assert "gke is up: 7 resources" in up.out
+    # The fake Google makes as many nodes as the max of each pool: 2 + 1.
     assert len(google.nodes()) == 3
     kinds = ["Account", "Cluster", "IAMMember", "NodePool", "NodePool", "Repository", "RepositoryIamMember"]
     assert google.resource_types() == kinds

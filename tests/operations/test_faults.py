@@ -131,6 +131,7 @@ def test_delete_works_on_a_full_disk(sandbox: Sandbox) -> None:
         sandbox.write(SLEEPERS % (2, 1))
         sandbox.symphony("up", "rl", "-y")
         log = next((sandbox.home / "experiments").rglob("log"))
+        # `delete` removes the logs first: this one leaves the engine the room that it needs.
         log.write_bytes(b"x\n" * (1 << 19))
         free = os.statvfs(sandbox.home)
         (sandbox.home / "filler").write_bytes(b"x" * (free.f_bavail * free.f_frsize))

@@ -22,7 +22,7 @@ def test_what_symphony_says_about_a_log_is_not_kept_as_output(tmp_path: Path) ->
     observer = SimpleNamespace(logs=lambda *_, **__: iter(lines))
     stack: Any = SimpleNamespace(recorded=object(), processes={"a": {}}, observer=lambda: observer)
     for _ in range(2):
-        trouble = pod_logs.collect(stack, tmp_path, 0)
+        trouble = pod_logs.collect(stack, tmp_path, began=0)
         assert trouble == "a: could not read the log: the pod no longer exists"
     assert (tmp_path / "a/log").read_text() == "loss 1\n"
 
@@ -33,10 +33,10 @@ def test_lines_and_an_end_of_one_moment_are_kept_once(tmp_path: Path, end: str) 
     lines = [LogLine("a", "loss 1", 1.5), LogLine("a", "loss 2", 1.5)]
     observer = SimpleNamespace(logs=lambda *_, **__: iter(lines))
     stack: Any = SimpleNamespace(recorded=object(), processes={"a": {}}, observer=lambda: observer)
-    pod_logs.collect(stack, tmp_path, 0)
+    pod_logs.collect(stack, tmp_path, began=0)
     lines.append(LogLine("a", f"ended: {end}", 1.5, ended=True))
     for _ in range(2):
-        pod_logs.collect(stack, tmp_path, 0)
+        pod_logs.collect(stack, tmp_path, began=0)
     processes = {"a": {"log": str(tmp_path / "a/log")}}
     kept = merge_lines(processes, ["a"], since=None, tail=None, follow=False, alive=lambda: False)
     assert [line.text for line in kept] == ["loss 1", "loss 2", f"ended: {end}"]

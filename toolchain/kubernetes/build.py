@@ -8,7 +8,8 @@ from toolchain.kubernetes.calls import ToolchainError
 
 _MODULES = Path(__file__).parent / "modules"
 _VERSION = "k8s.io/component-base/version"
-# Without the version the API server calls itself v0.0.0 and clients refuse features by it.
+# Without the version the API server calls itself v0.0.0 and clients refuse features by it. A change
+# of it builds the programs again.
 _STAMP = f"-s -w -X {_VERSION}.gitVersion=v1.34.0 -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=34"
 # The programs that the tool lines of modules/kubernetes/go.mod name, too.
 _KUBERNETES = (

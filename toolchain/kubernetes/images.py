@@ -16,11 +16,13 @@ from toolchain.kubernetes.calls import ToolchainError
 from toolchain.kubernetes.layout import PAUSE_IMAGE, REGISTRY
 from toolchain.kubernetes.packages import search_path
 
+# Every `up` pushes it; a node that has pulled this tag keeps the old content until `down`.
 BUSYBOX_IMAGE = f"{REGISTRY}/symphony/busybox:1"
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _CONFIG = "application/vnd.docker.container.image.v1+json"
 _LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
-# The tools of busybox that images get as links.
+# The tools of busybox that images get as links. The tag of python_image does not depend on them: after a
+# change, purge the registry.
 TOOLS = (
     "sh",
     "sleep",

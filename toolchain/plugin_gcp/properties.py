@@ -35,7 +35,10 @@ def plain(value: Any) -> Any:
 
 
 def changed_paths(old: Any, new: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Yield the path of every difference between old and new inputs."""
+    """Yield the path of every difference between old and new inputs.
+
+    Lists of different lengths differ as a whole.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             yield from changed_paths(old.get(key), new.get(key), (*path, key))

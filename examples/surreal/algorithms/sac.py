@@ -65,7 +65,10 @@ class Sac:
         return state, {name: values.mean() for name, values in scalars.items()}, errors.reshape(-1)
 
     def _act(self, policy, observations, key):
-        """Return actions of the current policy, and their log probabilities."""
+        """Return actions of the current policy, from -1 to 1 as in the batches, and their log probabilities.
+
+        environments.py scales them.
+        """
         means, deviations = jnp.split(network(policy, observations), 2, axis=-1)
         deviations = jnp.clip(deviations, -5, 2)
         noise = jax.random.normal(key, means.shape)

@@ -19,6 +19,7 @@ from symphony_tmux.resource.inputs import SessionInputs
 from symphony_tmux.tmux import server
 
 Props = Mapping[str, Any]
+# CrudProvider.check validates with inputs_of, and calls repairs only if IDENTITY is as in the state.
 IDENTITY = ("name", "owner", "server")
 inputs_of = inputs.session_inputs
 

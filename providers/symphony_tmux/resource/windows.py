@@ -19,6 +19,7 @@ from symphony_tmux.tmux import client
 from symphony_tmux.tmux.client import Pane
 
 Props = Mapping[str, Any]
+# CrudProvider.check validates with inputs_of, and calls repairs only if IDENTITY is as in the state.
 IDENTITY = ("server", "session", "owner", "path")
 inputs_of = inputs.window_inputs
 

@@ -194,8 +194,8 @@ def _refuse_foreign(folder: Path) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
         raise TmuxError(
-            f"{folder} is not a folder to which this user alone can write",
-            remedy="Remove it, or set SYMPHONY_HOME to another folder",
+            f"the folder of tmux's sockets {folder} is not a folder to which this user alone can write",
+            remedy="Remove it, or set SYMPHONY_HOME to a shorter path, in which the sockets fit",
         )
 
 

@@ -329,7 +329,7 @@ def end_orphans(
     planned: Mapping[str, Collection[str]],
     more: Mapping[str, str],
 ) -> None:
-    """Delete undeclared objects of an interrupted run, and wait for their end.
+    """Delete every undeclared object of the owner, as an interrupted run leaves them; wait for their end.
 
     planned: the names of the declared objects, by kind.
     more: path -> uid of more objects to delete.

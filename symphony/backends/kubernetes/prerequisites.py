@@ -16,7 +16,8 @@ from symphony.backends.registry import Finding
 from symphony.errors import SymphonyError
 
 KUBERNETES, GCP = "kubernetes", "gcp"
-# The hosts of plugins, in the order of the engine, which waits minutes in silence for one that is down.
+# The hosts from which the engine downloads plugins, in its order. Here they are only asked for an answer: the
+# engine waits minutes in silence for one that is down. PULUMI_PLUGIN_DOWNLOAD_URL_OVERRIDES names a mirror.
 _HOSTS = ("https://api.github.com", "https://get.pulumi.com")
 # How long a host of the download may take to answer; the engine's download itself has no limit here.
 _SECONDS = 5.0

@@ -68,6 +68,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         **launching.files_of(plan, context),
     }
     key = local_commands.digest_key() if any(process.secret_env for process in plan.processes) else b""
+    # Other sbatch options need another job, so a change of this digest restarts every step.
     asked = hashlib.sha256("\n".join(options).encode()).hexdigest()[:8]
     steps: dict[str, dict[str, Any]] = {}
     for process in plan.processes:

@@ -63,7 +63,7 @@ class _FileServer(ProgramServer):
         return answer.result()
 
     def serve(self) -> None:
-        """Run the program whenever the engine asks; the process ends with the engine."""
+        """Run the program when the engine asks, once in a run; the process ends with the engine."""
         while True:
             request, context, answer = self._requests.get()
             self._file = request.program or "."
@@ -133,7 +133,8 @@ def run_file(file: str) -> None:
     if hasattr(root, _EXPERIMENT):
         getattr(root, _EXPERIMENT).require_launched()
     elif run_request.VARIABLE in os.environ and not hasattr(root, _CLUSTER):
-        # An `up` without an experiment would stop all processes.
+        # An `up` without an experiment would stop all processes. ReportedDeclaration.require_declaration
+        # refuses it too, but with -y only after the run.
         raise pulumi.RunError(
             f"the program of {pulumi.get_stack()} launches no experiment."
             ' Declare one in it: "with Experiment(...) as experiment:"'

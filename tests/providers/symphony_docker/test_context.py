@@ -105,7 +105,7 @@ def digest_of(folder: Path) -> str:
     return context.identity(context.parts(context.read(context.Source(str(folder))), {}))
 
 
-def test_credential_files_are_never_sent(context_folder: Path) -> None:
+def test_credential_files_are_left_out(context_folder: Path) -> None:
     for name in (*CANARIES, *HARMLESS):
         put(context_folder, name)
     put(context_folder, ".dockerignore", "!.env\n!**/id_rsa\n")

@@ -1,4 +1,4 @@
-"""`symphony images` lists images and the processes that use them; `clean` asks and keeps images in use."""
+"""`symphony images` lists images and their users; `clean` asks, and keeps used images and those of others."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_images_clean_asks_and_keeps_images_in_use(place: Place, local_image: st
     for answer, message in (("n", "Nothing was changed."), ("y", "Removed 0 images.")):
         with terminal(place.sandbox, [str(SYMPHONY), "images", "clean", pattern], columns=160) as shown:
             screen = shown.shows("Remove 1 image? [y/N]")
-            # Another user of the engine may have built it.
+            # It has the label of symphony, but this user has no record of it: another user may have built it.
             assert other not in screen
             assert dev not in screen
             assert "1 image to remove; 1 image in use." in screen

@@ -45,7 +45,7 @@ def refusal(status: int, message: str, *causes: tuple[str, str]) -> Answer:
     return status, {"message": message, "reason": "Invalid", "details": {"causes": every}}
 
 
-def test_pods_that_differ_only_in_name_and_args_share_one_dry_run() -> None:
+def test_pods_that_differ_only_in_names_arguments_and_values_share_one_dry_run() -> None:
     with serving(lambda _: (201, {})) as api:
         assert dry_run_problems(api.client(), workers) == []
         assert len(api.asked) == 3
