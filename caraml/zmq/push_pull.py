@@ -85,8 +85,8 @@ class ZmqPuller(Endpoint):
         if timeout is not None or wire.timeout >= 0:
             return self._next(self._decode, timeout, "a message")
         while True:
-            frame = wire.receive_quickly()
             try:
+                frame = wire.receive_quickly()
                 if type(frame) is list:
                     return self._decode(frame[0], frame[1:])  # pyright: ignore[reportUnknownArgumentType]
                 if frame is not None:

@@ -8,6 +8,7 @@ import pytest
 import zmq
 
 import caraml
+from caraml.limits import MAX_PARTS
 from caraml.transport import socket_monitor
 from caraml.zmq.pubsub.topic_frame import INLINE, header
 
@@ -127,6 +128,18 @@ def test_a_push_with_timeout_0_does_not_wait_for_a_full_queue(message):
             pusher.push(message, timeout=0.5)
         assert time.monotonic() - began > 0.4
         pusher.close(0)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("timeout", [None, 10], ids=["forever", "deadline"])
+def test_pull_drops_a_message_of_too_many_parts(timeout):
+    with caraml.ZmqPuller(port=0) as puller, zmq.Context() as context, context.socket(zmq.PUSH) as raw:
+        raw.linger = 1000
+        raw.connect(puller.address)
+        raw.send_multipart([b""] * (MAX_PARTS + 1))
+        raw.send(b"honest")
+        assert puller.pull(timeout) == b"honest"
+        assert puller.rejected == 1
 
 
 def test_slow_handshakes_are_not_mistaken_for_refusals(monkeypatch):
