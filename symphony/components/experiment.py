@@ -191,9 +191,9 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         with as_usage_error():
             spec = serialize.from_dict(data, caller())
         experiment = cls(spec.name)
-        experiment._processes = [cls.process_class.from_spec(process) for process in spec.processes]
-        experiment._groups = [cls.group_class.from_spec(group) for group in spec.groups]
         experiment._spec = dataclasses.replace(spec, processes=(), groups=())
+        experiment.add_processes(map(cls.process_class.from_spec, spec.processes))
+        experiment.add_process_groups(map(cls.group_class.from_spec, spec.groups))
         return experiment
 
     # launching

@@ -188,8 +188,8 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
     def from_spec(cls, spec: ProcessGroupSpec) -> ProcessGroup:
         """Return the group that a loaded spec declares."""
         group = cls(spec.name, pod_yml=spec.pod.pod_yml)
-        group._processes = [cls.process_class.from_spec(process) for process in spec.processes]
         group._spec = dataclasses.replace(spec, processes=())
+        group.add_processes(map(cls.process_class.from_spec, spec.processes))
         return group
 
     @property

@@ -68,6 +68,10 @@ def test_a_loaded_experiment_is_equal_and_has_the_line_of_the_load(experiment: E
     where = loaded.get_process_group("workers").get_process("a").spec.connects[0].where
     assert where == loaded.spec.where
     assert where.file == __file__
+    member = loaded.get_process_group("workers").get_process("a")
+    assert member.path == "workers/a"
+    with pytest.raises(UserError, match="is in process group"):
+        Experiment("other").add_process(member)
 
 
 def test_launch_outside_a_pulumi_program_exits(experiment: Experiment) -> None:
