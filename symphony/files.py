@@ -31,7 +31,7 @@ def own_folder(path: Path) -> Path:
     facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
         raise SymphonyError(
-            f"{path} is a link or belongs to another user",
+            f"{path} is a link or a file, or belongs to another user",
             remedy="Remove it, or set SYMPHONY_HOME to another folder",
         )
     if facts.st_mode & 0o777 != 0o700:

@@ -48,7 +48,7 @@ class RunRequest:
 
     @property
     def offline(self) -> bool:
-        """Return whether only manifests are wanted and the stack is not up, so that no cluster is needed."""
+        """Return whether manifests are wanted of a stack that is not up, so that no cluster is asked."""
         return self.manifests and self.runs_on is None
 
 

@@ -37,7 +37,9 @@ class Layout(NamedTuple):
 def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
     """Return the description of an array. Raises TypeError for a dtype that cannot be sent."""
     if dtype.hasobject or dtype.kind == "T":
-        raise TypeError(f"an array of dtype {dtype} holds Python objects, which cannot be sent")
+        raise TypeError(
+            f"an array of dtype {dtype} holds Python objects or strings of any length: it cannot be sent"
+        )
     if _has_empty_items(dtype):
         raise TypeError(f"an array of dtype {dtype} has items of zero bytes and cannot be sent")
     text = dtype.str if dtype.names is None else repr(np.lib.format.dtype_to_descr(dtype))
@@ -97,7 +99,7 @@ def _check_dtype(text: object) -> np.dtype[Any]:
     except Exception as error:  # NumPy raises many kinds for a bad description
         raise ValueError(f"a received array has an invalid dtype: {error}") from None
     if dtype.hasobject or dtype.kind == "T":
-        raise ValueError("a received array has a dtype that holds Python objects")
+        raise ValueError("a received array has a dtype of Python objects or of strings of any length")
     if _has_empty_items(dtype):
         raise ValueError("a received array has items of no bytes, so its size would be unlimited")
     return dtype

@@ -149,7 +149,7 @@ class Decoder:
     def _plan(self, packed: bytes, body: int) -> _ArraysPlan:
         if len(packed) > MAX_HEADER_BYTES:
             raise MalformedMessageError(
-                f"the message came with a header of {len(packed)} bytes; the maximum is {MAX_HEADER_BYTES}"
+                f"a received message has a header of {len(packed)} bytes; the maximum is {MAX_HEADER_BYTES}"
             )
         plan = _ArraysPlan([], [], [], 0)
         end = body

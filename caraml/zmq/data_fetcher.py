@@ -203,8 +203,8 @@ class DataFetcher(threading.Thread):
         self._failed_starts += 1
         if self._failed_starts > _MAX_FAILED_STARTS * self._n_workers:
             raise CaramlError(
-                f"{self._failed_starts} worker processes ended, one after the other, before they fetched "
-                f"anything; the last with exit code {worker.exitcode} (the log says why)"
+                f"{self._failed_starts} worker processes ended, one after the other, and no worker "
+                f"answered in between; the last with exit code {worker.exitcode} (the log says why)"
             )
         self._start_worker()
 

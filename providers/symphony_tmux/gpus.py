@@ -208,7 +208,10 @@ def folder() -> Path:
         path.chmod(0o1777)
     mode = path.lstat().st_mode
     if not stat.S_ISDIR(mode) or not mode & stat.S_ISVTX:
-        raise SymphonyError(f"{path} is not a folder with the sticky bit", remedy=f"Run `chmod 1777 {path}`")
+        raise SymphonyError(
+            f"{path} is not a folder, or is a folder without the sticky bit",
+            remedy=f"Remove it if it is not a folder, else run `chmod 1777 {path}`",
+        )
     return path
 
 

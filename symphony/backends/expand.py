@@ -27,8 +27,8 @@ class Context:
     Attributes:
         owner: The owner id of this stack, unique among all stacks and state stores.
         physical_name: The name of the tmux session, the namespace or the Slurm job.
-        offline: Whether no cluster may be asked, because only manifests of a stack that is not up are wanted.
-        recorded: The uids of the objects in its state; None if unknown, under a plain `pulumi`.
+        offline: Whether no cluster may be asked: manifests are wanted of a stack that is not up.
+        recorded: The uids of the processes in its state; None if unknown, under a plain `pulumi`.
         images: The images to build for the experiment.
         is_partial: Whether the run restarts some processes and leaves all others unchanged.
     """
@@ -84,7 +84,7 @@ class Expander(Protocol):
         ...
 
     def expand(self, prepared: Any, context: Context, components: Components) -> None:
-        """Register the Pulumi resources, and do nothing else."""
+        """Register the Pulumi resources; on Kubernetes, also delete the objects that they replace."""
         ...
 
     def manifests(self, prepared: Any) -> Sequence[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Reads and follows the log files of processes as lines, merged by time."""
+"""Reads and follows the log files of processes, in tmux and in Slurm, as lines merged by time."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Backend:
         local: Whether its processes run on this machine, where those without a state can be found.
         plugins: The Pulumi plugins that it needs, which the engine installs.
         settings: The supported settings, among those that vary by backend; a mount by its kind.
-        labels: Whether its objects need DNS labels as names; other names are mapped to labels.
+        names_are_dns_labels: Whether its objects need DNS labels as names; other names are mapped to labels.
         cluster: `module:class` of its Cluster.
         stack_settings: `module:class` of its stack settings.
     """
@@ -100,7 +100,7 @@ class Backend:
     local: bool = False
     plugins: tuple[str, ...] = ()
     settings: frozenset[str] = frozenset()
-    labels: bool = False
+    names_are_dns_labels: bool = False
     cluster: str = "symphony.classic.cluster:Cluster"
     stack_settings: str = "symphony.backends.stack_settings:StackSettings"
 

@@ -249,7 +249,7 @@ class SymphonyParser:
         action: Any = getattr(self, method, None)
         if not callable(action):
             raise UserError(
-                f"{type(self).__name__} has no action for the command {name}",
+                f"{type(self).__name__} adds the command {name}, but has no method for it",
                 remedy=f"Define the method {method}(self, args)",
             )
         return cast("Action", action)

@@ -66,9 +66,11 @@ def command(
 
 
 def _is_up(name: str | None) -> bool:
-    """Return False if the experiment exists but is not up; the deletion reports an unknown one."""
+    """Return False if the experiment or cluster exists but is not up; the deletion reports an unknown one."""
     stack = find_exact(name) if name else None
-    return name is None or find_orphan(name) is not None or stack is None or stack.recorded is not None
+    if name is None or stack is None or find_orphan(name) is not None:
+        return True
+    return stack.recorded is not None or stack.cluster is not None
 
 
 def _forget(name: str | None, *, yes: bool, dry_run: bool, as_json: bool) -> int:

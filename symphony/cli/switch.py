@@ -16,7 +16,7 @@ def command(
 ) -> None:
     """Set the current experiment, used when a command names none. Without NAME, print it.
 
-    Inside a project, commands use only experiments of that project.
+    Inside a project, a command that names none uses only experiments of that project.
 
     Examples:
         symphony switch rl

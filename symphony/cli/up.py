@@ -129,7 +129,8 @@ def _selected_run(
     if selected.overrides:
         raise UserError(
             "-c and --run exclude each other",
-            remedy="Give one of them: --run restores the settings of that run, -c runs the current code",
+            remedy="Give one of them: --run N runs the code and settings of run N,"
+            " -c KEY=VALUE sets a parameter or setting for the current code",
         )
     restored, differences = rerun.prepare(selected, number)
     if differences:

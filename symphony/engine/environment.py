@@ -65,7 +65,10 @@ def _has_name() -> bool:
 
 
 def defaults() -> dict[str, str]:
-    """Return the variables to set for an engine unless the user sets them; `symphony env` prints them."""
+    """Return the variables to set for an engine unless the user sets them.
+
+    `symphony env` prints them and others, but not PULUMI_ENABLE_STREAMING_JSON_PREVIEW.
+    """
     url = paths.store_url()
     variables = {
         "PULUMI_BACKEND_URL": url,

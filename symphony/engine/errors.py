@@ -199,7 +199,7 @@ def _provider_error(trace: Traceback, path: str) -> SymphonyError:
     return SymphonyError(
         f"the resource's provider failed: {trace.short}",
         where=path,
-        remedy="Run the command again with --debug to see its traceback",
+        remedy='To see its traceback, run the same with `pulumi` after `eval "$(symphony env)"`',
     )
 
 

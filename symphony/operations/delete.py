@@ -295,7 +295,7 @@ def _delete_orphans(stack: stacks.Stack, project: workspace.Workspace) -> int:
         return 0
     settings = settings_reader.read_settings(config)
     backend = registry.get(settings.backend)
-    name = settings.namespace or physical_name(stack.name.stack, label=backend.labels)
+    name = settings.namespace or physical_name(stack.name.stack, label=backend.names_are_dns_labels)
     if not is_name(name):
         return 0
     observer = backend.observer

@@ -232,7 +232,7 @@ def _listed_values(text: str) -> list[str]:
         else:
             values.append(part)
     if not values or "" in values:
-        raise UserError(f"{quoted(text)} has an empty value", remedy="Write lr=0.1,0.3 or seed=1..5")
+        raise UserError(f"{quoted(text)} has an empty value or range", remedy="Write lr=0.1,0.3 or seed=1..5")
     return values
 
 

@@ -58,7 +58,7 @@ class Progress:
     """The progress of a process, of a group in one pod, of an image as `image NAME`, or of a resource.
 
     Attributes:
-        note: The reason for a delay or a failure.
+        note: Why a process ends late or was killed; for an image, the step of its build or push.
         share: The transferred share of an image, 0 to 1; -1 if unknown.
         size: The transferred size in words.
     """
@@ -142,7 +142,7 @@ UpEvent = Planned | Progress | Remark | Watched | Ended | ResourcesEnded
 
 def _is_well(status: ProcessStatus) -> bool:
     waits = status.state == "waiting" and bool(status.waits_for)
-    # The supervisor stops processes when the primary processes, which end the experiment, have completed.
+    # The supervisor stops processes at the end of the experiment: a primary failed, or a limit was reached.
     return waits or status.state in ("running", "completed", "stopped")
 
 

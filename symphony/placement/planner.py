@@ -1,7 +1,7 @@
 """Chooses a pool for each pod and counts the machines.
 
-Each pod gets the cheapest machine that holds it, regardless of other pods, so that a later declaration does
-not move it.
+Each pod gets the cheapest machine that holds it, in a pool that is not full; pods with a named pool
+come first. So a later declaration seldom moves it.
 """
 
 from __future__ import annotations

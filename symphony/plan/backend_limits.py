@@ -31,11 +31,13 @@ class BackendLimits:
         defaults: Settings for processes that do not set them, such as image or start_dir.
         remarks: Valid declarations that are probably mistakes with this backend.
         problems: Problems that only this backend can see.
-        labels: Whether names must be DNS labels.
+        names_are_dns_labels: Whether names must be DNS labels; other names are mapped to labels.
         changed_files: `secret key.txt changed` for each file that differs from the running experiment's.
         pools: The machine pools to place processes in; empty if the backend places them itself.
-        pools_are_known: False if neither a cluster nor its stack was read, or the backend has no pools.
-        gpus: The number of this machine's GPUs; None if the backend allocates GPUs.
+        pools_are_known: False if neither a cluster nor its stack was read, or if the backend
+            supports place() without pools, as Slurm does.
+        gpus: The number of this machine's GPUs, or 0 if no process asks for one; None if the backend
+            allocates GPUs.
     """
 
     backend: str
@@ -52,7 +54,7 @@ class BackendLimits:
     reserved: Mapping[str, str] = field(default_factory=dict[str, str])
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     problems: tuple[Problem, ...] = ()
-    labels: bool = False
+    names_are_dns_labels: bool = False
     changed_files: tuple[str, ...] = ()
     remarks: tuple[Problem, ...] = ()
     pools: tuple[Pool, ...] = ()
@@ -69,4 +71,4 @@ class BackendLimits:
 
     def map_name(self, name: str) -> str:
         """Return the name that a process, group or service has in the backend."""
-        return as_label(name) if self.labels else as_name(name)
+        return as_label(name) if self.names_are_dns_labels else as_name(name)

@@ -27,21 +27,21 @@ _MOUNT_NAMES = {kind: f"mount_{name}" for name, kind in MOUNT_KINDS.items()}
 
 
 def build_plan(
-    spec: ExperimentSpec, limits: BackendLimits, image_problems: Sequence[Problem] = (), stack: str = ""
+    spec: ExperimentSpec, limits: BackendLimits, more_problems: Sequence[Problem] = (), stack: str = ""
 ) -> Plan:
     """Return the plan of the experiment on a backend. Equal arguments give equal plans.
 
     Args:
         spec: The declaration of the experiment.
         limits: The limits of the backend.
-        image_problems: Further reasons why the experiment cannot run.
+        more_problems: Further reasons why the experiment cannot run.
         stack: The name of the stack, for the error.
 
     Raises:
         PlanError: The experiment cannot run; the error lists every reason.
     """
     places = place(spec, limits)
-    problems = dict.fromkeys((*image_problems, *check(spec, limits), *places.problems))
+    problems = dict.fromkeys((*more_problems, *check(spec, limits), *places.problems))
     if problems:
         ordered = tuple(sorted(problems, key=lambda problem: problem.where[:1]))
         raise PlanError(stack or limits.physical_name, ordered)

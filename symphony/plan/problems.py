@@ -18,7 +18,10 @@ _MOST_ALIKE = 3
 
 @dataclass(frozen=True)
 class Problem:
-    """A mistake: what is wrong (the text starts with its owner), the lines of the program, and the remedy."""
+    """A mistake: what is wrong, the lines of the program, and the remedy.
+
+    A text that begins with the path of its process can share a line with equal problems of others.
+    """
 
     what: str
     remedy: str

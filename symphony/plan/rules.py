@@ -37,7 +37,7 @@ from symphony.spec.setting import Setting, explicit_settings
 
 
 def physical_name_is_valid(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Problem]:
-    is_valid, why_not = (is_label, label_remedy) if limits.labels else (is_name, name_remedy)
+    is_valid, why_not = (is_label, label_remedy) if limits.names_are_dns_labels else (is_name, name_remedy)
     if not is_valid(limits.physical_name):
         yield Problem(
             f"the experiment cannot be called {quoted(limits.physical_name)} on {limits.backend}",

@@ -80,7 +80,8 @@ def _load(kind: type[Any], data: Any, path: str, where: Location) -> Any:
         remedy = f"Use one of: {', '.join(sorted(settings))}"
         raise UserError(f"{path} has the unknown field {unknown[0]!r}", where=str(where), remedy=remedy)
     if missing := [name for name, field in settings.items() if field.required and name not in fields]:
-        raise UserError(f"{path} lacks the field {missing[0]!r}", where=str(where), remedy="Add that field")
+        remedy = "Add it to the saved experiment"
+        raise UserError(f"{path} lacks the field {missing[0]!r}", where=str(where), remedy=remedy)
     loaded = {name: _value(settings[name], value, f"{path}.{name}", where) for name, value in fields.items()}
     if any(field.name == "where" for field in dataclasses.fields(cast("Any", kind))):
         loaded["where"] = where

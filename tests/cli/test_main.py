@@ -285,7 +285,7 @@ def test_doctor_lists_missing_prerequisites(tmp_path: Path) -> None:
     assert lines["pulumi"].split() == ["pulumi", "missing", "symphony", "setup"]
     assert lines["python"].split()[1] == "ok"
     assert lines["perl"].split()[2] == "-"
-    assert "restarts no process" in lines["perl"]
+    assert "no restart policy" in lines["perl"]
 
 
 def test_rbac_prints_the_documented_role() -> None:

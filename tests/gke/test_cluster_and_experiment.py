@@ -101,7 +101,7 @@ def test_cluster_and_experiment_from_up_to_delete(sandbox: Sandbox, google: Goog
     planned = sandbox.symphony("plan", "rl.live").out
     assert f"{google.name}-gpu" in planned
     assert f"{google.name}-cpu" in planned
-    sandbox.symphony("delete", "gke", "-y", timeout=120)
+    sandbox.symphony("delete", "gke", "--forget", "-y", timeout=120)
     assert google.nodes() == []
     assert google.resource_types() == []
     sandbox.symphony("delete", "built", "-y")

@@ -39,7 +39,7 @@ A, B = 'a = exp.new_process("a", ["x"])', 'b = exp.new_process("b", ["x"])'
 GROUP = 'group = exp.new_process_group("g")'
 MEMBER = 'member = group.new_process("a", ["x"])'
 LETTERS = 'use letters, digits, "-" and "_"'
-LABELS = {"labels": True, "defaults": {"image": "i"}}
+LABELS = {"names_are_dns_labels": True, "defaults": {"image": "i"}}
 RESERVED = {"reserved": {"PWD": "the shell sets it"}}
 
 NAMES = [

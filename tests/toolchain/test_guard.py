@@ -1,4 +1,4 @@
-"""A run of the tests that is killed leaves no cluster, tmux server or engine behind."""
+"""A run of the tests that is killed leaves no tmux server or daemon behind."""
 
 import contextlib
 import os

@@ -30,7 +30,10 @@ def slurm() -> Iterator[Slurm]:
 
 @contextmanager
 def in_use(shared: Slurm) -> Generator[Slurm]:
-    """Bring Slurm up if it is down; take it down after the block unless others use it."""
+    """Bring Slurm up if it is down; take it down after the block unless others use it.
+
+    A Slurm that a person brought up stays up.
+    """
     shared.folder.parent.mkdir(parents=True, exist_ok=True)
     with (
         shared.folder.with_name("slurm.turn").open("w") as turn,

@@ -224,7 +224,10 @@ class ZmqSub(LoopingEndpoint):
     def _foreign(self, whole: bytes | memoryview, rest: list[zmq.Frame]) -> Any:
         """Return the data of a plain ZeroMQ publisher's message of two frames, topic and data."""
         if len(rest) != 1:
-            raise MalformedMessageError("the sender is not a ZmqPub")
+            raise MalformedMessageError(
+                f"a message has {1 + len(rest)} frames and no header of a ZmqPub;"
+                " use a ZmqPub, or send two frames: topic and data"
+            )
         topic = bytes(whole)
         if not self._wants(topic):
             return _NOTHING

@@ -1,4 +1,4 @@
-"""PPO: clipped policy gradients from the newest fragments of agents, each used once."""
+"""PPO: clipped policy gradients from the newest fragments of agents, each used in a single update."""
 
 from functools import partial
 

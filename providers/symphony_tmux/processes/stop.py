@@ -1,8 +1,8 @@
 """Ends process trees: TERM to all processes, the grace period, then KILL until none is left.
 
-A process belongs to a tree by the marker in its environment, by descent, or by the session of a live
-supervisor. A tmux server that was started in the tree does not belong to it: it has experiments of its own
-(client.recorded_servers).
+A process belongs to a tree by the marker in its environment, by descent, or by a session that a live
+supervisor or marked process leads. A tmux server that was started in the tree does not belong to it: it has
+experiments of its own (client.recorded_servers).
 """
 
 from __future__ import annotations

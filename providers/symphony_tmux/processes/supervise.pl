@@ -13,9 +13,9 @@
 # ends are written to our standard output, and orders come from our standard input; its end ends the process, too.
 # Arguments: folder of the process, attempt, shell, size limit of the log in bytes, restart policy, grace period in
 # seconds, machine of `uname -m`, and the ports on which the process should listen.
-# With the policy OnFailure or Always it restarts the process after 1, 2, 4, at most 60 seconds, and gives up after
-# five failures in a row; a process that has run for ten minutes starts with 1 second again. Forever never gives up and
-# waits for at most 4 seconds.
+# With the policy OnFailure or Always it restarts the process after 1, 2, 4, at most 60 seconds, and gives up at
+# the sixth failure in a row; a process that has run for ten minutes starts with 1 second again. Forever never gives up
+# and waits for at most 4 seconds.
 use strict;
 use Fcntl;
 # `use warnings`, and modules that load it (Config, glob), would take a third of the start.

@@ -52,7 +52,7 @@ def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, 
 
 
 def lowered_limits(listing: Listing) -> Iterator[tuple[str, str]]:
-    """Yield the hard limits of this tmux server that are below the limits of this process, and the remedy.
+    """Yield the hard limits of this tmux server that are below this process's soft limits, and the remedy.
 
     The server has the limits of the shell that started it, and only a privileged process can raise them.
     """

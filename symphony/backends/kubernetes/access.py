@@ -44,7 +44,7 @@ def fetch(recorded: Recorded, path: str, place: str, target: Path, on_bytes: OnB
 
 
 def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
-    """Return the route to a service: its exposed address, else a forwarded port."""
+    """Return the route to a service: its exposed address, if any, and a forward to open on demand."""
     from symphony.backends.kubernetes import port_forward
 
     # The address begins with the name of the Service, which differs from `service` in a shared namespace.

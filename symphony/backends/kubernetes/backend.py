@@ -25,7 +25,7 @@ BACKEND = Backend(
         "resource_request",
         "tolerations",
     },
-    labels=True,
+    names_are_dns_labels=True,
     cluster="symphony.classic.cluster:KubeCluster",
     stack_settings="symphony.backends.kubernetes.settings:Settings",
 )

@@ -86,7 +86,7 @@ def offline_limits(
         one_host=False,
         host_of=f"{settings.object_name('{service}')}.{namespace}.svc",
         bind_host="0.0.0.0",
-        labels=True,
+        names_are_dns_labels=True,
         ports=choose_ports(spec),
         defaults={"image": settings.image},
         problems=tuple(declaration.check(spec, settings, namespace, sizes or {})),

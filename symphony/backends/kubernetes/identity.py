@@ -200,9 +200,10 @@ def _refuse_switched(recorded: Recorded, name: str, connection: Mapping[str, str
         chosen = "its settings name context" if connection.get("context") else "your current context is"
         is_recorded = file in ("", recorded.connection.get("kubeconfig", ""))
         of_file = "" if is_recorded or kubeconfig.is_text(file) else f" of {file}"
+        restore = "" if is_recorded else "restore `kubernetes:kubeconfig` and "
         raise UserError(
             f"{name} runs in the cluster of context {context}, but {chosen} {client.access.context}{of_file}",
-            remedy=f"To keep it there, set `kubernetes:context: {context}` in"
+            remedy=f"To keep it there, {restore}set `kubernetes:context: {context}` in"
             f" Pulumi.{paths.stack_of(recorded.owner)}.yaml; to move it, run `symphony delete {name}` first",
         )
 
@@ -224,8 +225,8 @@ def _refuse_foreign(client: Client, recorded: Recorded, uids: Mapping[str, str],
             kind, object_name = path.split("/")[-2:]
             where = "" if kind == "namespaces" else f" in namespace {recorded.physical_name}"
             raise UserError(
-                f"the {kind[:-1]} {object_name}{where} does not belong to {name}: another user re-created it"
-                " (its UID differs)",
+                f"the {kind[:-1]} {object_name}{where} does not belong to {name}: it was deleted and created"
+                " again, but not by this stack (its UID differs)",
                 remedy=f"{_forget_remedy(name)} and does not touch that {kind[:-1]}",
             )
 

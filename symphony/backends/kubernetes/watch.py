@@ -68,6 +68,7 @@ def watch(
     - when an image cannot be pulled;
     - after `limit` seconds.
     A process without a declared probe that does not listen on what it binds is waited for some seconds only.
+    A pod that is held until another process completes or ends is not waited for; other held pods are.
 
     Raises:
         Unreachable: The API server no longer answers.

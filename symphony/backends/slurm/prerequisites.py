@@ -45,7 +45,7 @@ def _munge(configuration: str) -> Finding:
 
 
 def _shared_folder() -> Finding:
-    """Return whether a node can write to the default folder of experiments; not tried if none is idle."""
+    """Return whether a node can write to the default folder of experiments; not tried if Slurm gives none."""
     place = paths.home() / "slurm"
     name = "shared folder (optional)"
     remedy = "set symphony:sharedFolder to a folder that the nodes see; doctor checks only the default"

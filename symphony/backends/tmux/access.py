@@ -148,7 +148,7 @@ def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], strea
                 process_group=0 if own_group else None,
             )
         except FileNotFoundError:
-            what = f"command {quoted(words[0])} is not on the PATH of the process"
+            what = f"command {quoted(words[0])} does not exist, or is not on the PATH of the process"
             raise CannotStart(
                 127, what, remedy="Check the spelling of the command, or give its path"
             ) from None

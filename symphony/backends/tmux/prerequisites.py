@@ -27,5 +27,5 @@ def _tmux_at(place: str) -> Finding:
 
 def _perl() -> Finding:
     place = shutil.which("perl") or ""
-    get = "install perl: without it, tmux restarts no process and rotates no log"
+    get = "install perl: without it, tmux supports no restart policy, order or end, and rotates no log"
     return Finding("perl (optional)", bool(place), place=place, get=get, needed=False)

@@ -84,7 +84,7 @@ def test_a_script_creates_and_changes_symphony_shows_and_deletes(
     result = sandbox.symphony("process", stack, "--json", env=NO_KUBECONFIG).json
     assert {each["path"]: each["state"] for each in result} == {"server": "running", "client": "running"}
     before = uids(live, stack)
-    # Another context for the same cluster restarts nothing; the previous one need not exist any more.
+    # Another kubeconfig of the same cluster restarts nothing; the previous file need not exist any more.
     first.rename(second)
     script(stack, 1001, force=True, kubeconfig=str(second))
     after = uids(live, stack)

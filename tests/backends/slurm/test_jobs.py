@@ -27,7 +27,7 @@ def up(lab: Lab, seconds: int = 1000, resources: str = "Resources()", **more: An
     return lab.sandbox.symphony("up", "rl", "-y", timeout=120, **more).out
 
 
-def test_edits_keep_the_job_and_processes_too_large_for_it_get_another(lab: Lab) -> None:
+def test_edits_keep_the_job_and_a_process_too_large_for_it_replaces_the_job(lab: Lab) -> None:
     """The addresses of services point to the node that serves them."""
     up(lab)
     node = lab.sandbox.processes("rl")["server"]["node"]

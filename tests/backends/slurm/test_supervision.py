@@ -1,4 +1,4 @@
-"""Readiness, probes, restarts and ends inside a Slurm job, decided by symphony.supervision."""
+"""The end by idle_after, the CPU and memory of steps, and readiness inside a Slurm job."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_a_connection_cannot_open_several_sessions_and_evict_others(receiver):
 
 
 @pytest.mark.timeout(20)
-def test_a_message_over_the_receivers_limits_raises_at_the_sender():
+def test_a_message_over_the_senders_limits_raises():
     limits = caraml.Limits(message_bytes=10_000)
     with (
         caraml.ZmqReceiver(port=0, limits=limits) as receiver,

@@ -85,10 +85,10 @@ class Channels:
         self._connection = self._socket.sock = _DuplexSocket(self._socket.sock)
 
     def send(self, channel: int, data: bytes) -> None:
-        """Send data to a stream.
+        """Send data to a stream; wait while the process takes no input but the server answers.
 
         Raises:
-            OSError: The other end accepts no more data.
+            OSError: The connection is closed, or for a minute the server was silent and took no data.
         """
         for start in range(0, len(data), MAX_MESSAGE):
             self._send(bytes([channel]) + data[start : start + MAX_MESSAGE])

@@ -158,7 +158,7 @@ def test_commands_longer_than_a_tmux_message_arrive(rig: Any) -> None:
 
 
 def test_declared_variables_that_bash_knows_reach_a_script(rig: Any) -> None:
-    """All that bash knows except refused ones; also COLUMNS and LINES."""
+    """All that bash knows except refused ones, PATH and three that steer bash; also COLUMNS and LINES."""
     known = set(re.findall(rb"[A-Z][A-Z_]{2,20}", Path(launch_file.bash()).read_bytes()))
     ours = {"SYMPHONY_ID", "PATH", "BASH_ENV", "BASH_XTRACEFD", "EXECIGNORE"}
     wanted = {each.decode() for each in known} - set(RESERVED) - ours | {"COLUMNS", "LINES"}
