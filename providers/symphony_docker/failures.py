@@ -153,7 +153,7 @@ def _withheld_source(step: str, error: str) -> str:
 
 
 def push_error(text: str, repository: str) -> SymphonyError:
-    """Return the reason why a push failed."""
+    """Return the reason why a push, or the deletion of an image in the registry, failed."""
     plain, host = " ".join(text.split()), host_of(repository)
     lower = plain.lower()
     if _DISK_FULL.search(plain):
@@ -162,7 +162,7 @@ def push_error(text: str, repository: str) -> SymphonyError:
         return UserError(f"the registry {host} requires a login", where=repository, remedy=_login(host))
     if "denied" in lower or "403" in plain or "forbidden" in lower:
         return UserError(
-            f"you have no permission to push to {repository}",
+            f"you have no permission to write to {repository}",
             remedy=f"Ask for the permission, or log in as another user with `docker login {host}`",
         )
     if any(words in plain for words in _UNREACHABLE):

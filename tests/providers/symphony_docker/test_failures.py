@@ -97,9 +97,9 @@ def test_build_failures_map_to_one_line_with_a_remedy(text: str, step: str, what
         ),
         (
             "denied: requested access to the resource is denied",
-            "you have no permission to push to r.io/me/rl. Ask for",
+            "you have no permission to write to r.io/me/rl. Ask for",
         ),
-        ("403 Forbidden", "you have no permission to push to r.io/me/rl."),
+        ("403 Forbidden", "you have no permission to write to r.io/me/rl."),
         (
             'Get "https://r.io/v2/": dial tcp 10.0.0.1:443: connect: connection refused',
             "the registry r.io does not answer: connection refused (r.io/me/rl). Run the command again",

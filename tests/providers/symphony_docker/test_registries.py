@@ -85,7 +85,7 @@ def test_push_to_a_registry_with_login_uses_the_credentials_of_docker(
         configure(folder, credsStore="canary")
         gate.refuses["POST /v2/team/rl/blobs"] = 403
         refused = error_line(push)
-        assert refused.startswith(f"you have no permission to push to {repository}.")
+        assert refused.startswith(f"you have no permission to write to {repository}.")
         del gate.refuses["POST /v2/team/rl/blobs"]
         # Nothing is half done: the registry has no tag.
         assert not image_registry.has(repository, "one")
