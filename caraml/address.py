@@ -33,7 +33,7 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Return whether the endpoint is TCP on this machine."""
+        """Return whether the endpoint is TCP with a loopback address."""
         return self.host is not None and (self.host.startswith("127.") or self.host == "::1")
 
 

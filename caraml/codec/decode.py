@@ -114,7 +114,7 @@ class Decoder:
         if prefix == ARRAYS:
             return self._arrays(head_view, parts)
         if prefix != TREE:
-            raise MalformedMessageError(f"not a msgpack message: it begins with {prefix!r}")
+            raise MalformedMessageError(f"not from caraml's msgpack serializer: it begins with {prefix!r}")
         if len(head_view) > MAX_HEADER_BYTES and is_over_limit(bytes(head_view[2:])):
             raise MalformedMessageError(
                 f"the message has more than {MAX_HEADER_BYTES} bytes without arrays, bytes and long strings"

@@ -211,7 +211,7 @@ class Observer(Protocol):
         ...
 
     def why(self, recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-        """Return the steps of a process to its state, up to the first failed step.
+        """Return the steps of a process to its state, up to the one where it stopped or waits.
 
         A path that is declared but not recorded was never created. name: the experiment's, for remedies.
         """

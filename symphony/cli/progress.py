@@ -39,7 +39,10 @@ _NAMES = 3
 
 
 def alike(statuses: Sequence[ProcessStatus]) -> list[tuple[str, ProcessStatus]]:
-    """Group processes with the same state and reason; return (`a, b, c and 37 more`, a member)."""
+    """Group processes with equal state, reason, previous end and last lines.
+
+    Return (`a, b, c and 37 more`, a member) for each group.
+    """
     groups: dict[tuple[str, ...], list[ProcessStatus]] = {}
     for status in statuses:
         groups.setdefault((status.state, status.why, status.last, *status.words), []).append(status)

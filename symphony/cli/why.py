@@ -14,7 +14,7 @@ _WIDEST = 60
 
 
 def command(words: arguments.Process, as_json: arguments.AsJson = False) -> None:
-    """Explain a process's state: every step since its declaration, with the first failed step marked.
+    """Explain a process's state: every step since its declaration, and a mark where it stopped or waits.
 
     Examples:
         symphony why rl learner

@@ -83,7 +83,7 @@ def check_age(engine: Engine) -> None:
         raise SymphonyError(
             f"pulumi {installed} is too old: symphony needs {oldest} or newer",
             where=str(engine.pulumi),
-            remedy="Update it, or remove it from PATH and run `symphony setup`",
+            remedy="Update it, or remove it from PATH and from ~/.pulumi, then run `symphony setup`",
         )
 
 
@@ -101,7 +101,7 @@ def _ask_version(engine: Engine) -> str:
 def not_started(pulumi: Path, reason: str | None = None) -> SymphonyError:
     """Return the error of an engine that does not start."""
     what = f"pulumi does not start: {reason}" if reason else "pulumi does not start"
-    return SymphonyError(what, where=str(pulumi), remedy="Run `symphony setup` for a working one")
+    return SymphonyError(what, where=str(pulumi), remedy="Remove it and run `symphony setup`")
 
 
 def _numbers(text: str) -> tuple[int, int, int]:

@@ -332,10 +332,10 @@ def _graphviz(command: list[str], text: str) -> bytes:
 
 
 def svg(graph: Graph) -> str:
-    """Return an SVG with a row for each process, and a column for each service and each dependency.
+    """Return an SVG with a row for each node, and a column for each service and each dependency.
 
-    An arrow leads from the column to the process that binds the service, or on which others depend. A line
-    leads to the column from each process that connects or waits; a dot marks where they meet.
+    An arrow leads from the column to the node that binds the service, or on which others depend. A line
+    leads to the column from each node that connects or waits; a dot marks where they meet.
     """
     columns = [
         *((s.label, s.binds, s.connects, _LINES[i % len(_LINES)], "") for i, s in enumerate(graph.services)),

@@ -151,7 +151,7 @@ def require(rows: Sequence[Row], name: str) -> None:
     if name not in reported:
         near = nearest(name, reported)
         remedy = f"Did you mean {near}?" if near else f"Reported: {listed(reported) or 'nothing'}"
-        raise UserError(f"no process reports {quoted(name)}", remedy=remedy)
+        raise UserError(f"no process reports a value called {quoted(name)}", remedy=remedy)
 
 
 def _curve_labels(rows: Sequence[Row]) -> list[str]:

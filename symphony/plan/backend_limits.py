@@ -29,7 +29,7 @@ class BackendLimits:
         unstartable: The path of a process -> the reason why its command cannot be started.
         reserved: A variable that processes must not set -> the reason.
         defaults: Settings for processes that do not set them, such as image or start_dir.
-        remarks: Valid declarations that are probably mistakes with this backend.
+        remarks: Messages that stop no `up`: probable mistakes, and facts such as Slurm's expected start.
         problems: Problems that only this backend can see.
         names_are_dns_labels: Whether names must be DNS labels; other names are mapped to labels.
         changed_files: `secret key.txt changed` for each file that differs from the running experiment's.

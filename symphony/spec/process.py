@@ -126,7 +126,7 @@ Services = str | Sequence[str | Mapping[str, int | None]] | Mapping[str, int | N
 
 @dataclass(frozen=True)
 class ServiceUse(Checked):
-    """A service that a process binds, connects to or exposes; port None lets the plan choose."""
+    """A service that a process binds, connects to or exposes; if port is None, the backend chooses one."""
 
     name: str = required(strict_text)
     port: int | None = setting(of_type(PORT | None))

@@ -23,7 +23,7 @@ NODES = {"items": [{"status": {"nodeInfo": {"architecture": "amd64"}}}]}
 
 @pytest.fixture
 def declare_image(tmp_path: Path, own_home: Path) -> Declared:
-    """Return the problems of an experiment with an image of these settings, and the image."""
+    """Return a function that declares an image and returns the experiment's problems and the image."""
     folder = tmp_path / "app"
     folder.mkdir()
     (folder / "Dockerfile").write_text("FROM scratch\n")

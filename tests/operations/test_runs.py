@@ -362,7 +362,7 @@ def test_the_next_command_records_a_plain_pulumi_up(sandbox: Sandbox) -> None:
     assert (run["command"], run["backend"]) == ("pulumi up", "tmux")
     assert run["missing"]
     assert "one x" in sandbox.symphony("logs", "rl", "--run", "1").out
-    # It is recorded once, even if another `symphony up` follows.
+    # It is recorded once, even if another command follows, such as a restart.
     sandbox.symphony("restart", "rl", "a")
     assert [run["command"] for run in sandbox.symphony("history", "rl", "--json").json] == [
         "restart",

@@ -1,4 +1,4 @@
-"""The local cluster that stands in for every GKE cluster: its kubeconfig, client and tokens."""
+"""The local cluster in place of every GKE cluster of the fake gcp plugin: kubeconfig, client, tokens."""
 
 import base64
 import contextlib

@@ -1,4 +1,4 @@
-"""The hold file, which makes the supervisor of a process wait."""
+"""The hold file: while it exists, the supervisor of a process does not start it, and ends it if it runs."""
 
 from __future__ import annotations
 

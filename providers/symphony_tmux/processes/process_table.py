@@ -1,4 +1,4 @@
-"""Facts about this machine and its processes, from psutil.
+"""Facts about this machine and its processes: on Linux mostly from /proc, else from psutil.
 
 A process is identified by its pid and its start time. On Linux the start is read here, in ticks since the
 boot: psutil converts it to a time of day, which changes when the clock is set.

@@ -179,10 +179,9 @@ def _with_addresses(props: Props) -> Props:
     file = variables.services_file(server_name, session)
     # A shell would wait for ever at a pipe in its place.
     if not file.is_file() or file.is_symlink():
-        what = f"a process of {session} has replaced {file.name}, the file with the addresses"
-        raise SymphonyError(
-            what, where=str(file), remedy=f"Run `symphony up {session}`, which writes it again"
-        )
+        what = f"{file.name}, the file with the addresses of {session}, is missing or was replaced"
+        remedy = f"Run `symphony up {paths.stack_of(str(props['owner']))}`, which writes it again"
+        raise SymphonyError(what, where=str(file), remedy=remedy)
     recorded = variables.read_services(server_name, session)
     return {**props, "services": {name: recorded.get(name, value) for name, value in services.items()}}
 

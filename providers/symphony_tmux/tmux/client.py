@@ -121,8 +121,8 @@ class Listing:
 def run(server: str, arguments: Sequence[str], *, starts: bool = False, busy: float = 0) -> str:
     """Run tmux with commands, separated by ";" items, and return its output.
 
-    starts: start a server if there is none; busy: seconds that the server may be busy before it
-    answers.
+    starts: the commands start a server if there is none, through CLEAN_START; busy: seconds that the
+    server may be busy before it answers.
     """
     deadline = DEADLINE + busy
     command_line = command(server, arguments)

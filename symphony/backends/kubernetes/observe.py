@@ -185,7 +185,7 @@ def _behind_completions(recorded: Recorded) -> set[str]:
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-    """Return the chain of steps that led a process to its state, up to the first failed step."""
+    """Return the chain of steps that led a process to its state, up to the one where it stopped or waits."""
     # Imported here: only `why` needs it.
     from symphony.backends.kubernetes.why import read_chain
 

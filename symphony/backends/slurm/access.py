@@ -28,7 +28,8 @@ _OF_SRUN = re.compile(
 def execute(recorded: Recorded, path: str, words: Sequence[str], streams: Streams) -> int:
     """Run a command on the process's node, with its environment, as a further step of the job."""
     if any("\0" in word for word in words):
-        raise UserError("the command contains a NUL byte", remedy="Remove it: arguments cannot contain NUL")
+        remedy = "Remove it: arguments cannot contain NUL"
+        raise UserError("the command for exec contains a NUL byte", remedy=remedy)
     return _step(recorded, path, words, streams, terminal=False)
 
 

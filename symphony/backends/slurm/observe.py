@@ -100,7 +100,7 @@ logs = partial(following.logs, statuses=statuses)
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-    """Return the steps of a process to its state, up to the first failed step."""
+    """Return the steps of a process to its state, up to the one where it stopped or waits."""
     process = recorded.processes.get(path)
     return following.never_started(name) if process is None else list(_chain(recorded, process, name))
 

@@ -132,7 +132,8 @@ def _switch(words: Sequence[str]) -> int:
 def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str], streams: Streams) -> int:
     """Run a child to its end and return its exit code, 128 + n for signal n."""
     if any("\0" in word for word in words):
-        raise UserError("the command contains a NUL byte", remedy="Remove it: arguments cannot contain NUL")
+        remedy = "Remove it: arguments cannot contain NUL"
+        raise UserError("the command for exec contains a NUL byte", remedy=remedy)
     # At a terminal the child stays in this process group, which may read the terminal. Otherwise it gets a
     # group, so that signals reach all its children.
     own_group = not os.isatty(streams.stdin)

@@ -38,8 +38,8 @@ def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
     """Return the limits of tmux on this machine, and the experiment's ports and problems."""
     path = search_path(launch_file.caller())
     server = settings_of(context).server
-    # The session leases them.
-    leased = leases.choose(context.owner, fixed_ports(spec), spec.port_range)
+    # Only chosen here: the provider leases them for the session.
+    chosen = leases.choose(context.owner, fixed_ports(spec), spec.port_range)
     return BackendLimits(
         backend="tmux",
         physical_name=context.physical_name,
@@ -49,8 +49,8 @@ def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
         host_of=HOST,
         bind_host=HOST,
         gpus=_gpus(spec),
-        ports=leased.ports,
-        refused=leased.refused,
+        ports=chosen.ports,
+        refused=chosen.refused,
         unreadable=local_commands.unusable(spec, context.folder),
         unstartable=local_commands.unstartable(spec, context.folder, path),
         reserved=RESERVED,
@@ -149,7 +149,7 @@ def component_inputs(prepared: Prepared) -> dict[str, ComponentInputs]:
 
 
 def expand(prepared: Prepared, context: Context, components: Components) -> None:
-    """Register the session, and a window for each process."""
+    """Register session and supervisor under the experiment, and each other window under its process."""
     options = pulumi.ResourceOptions(parent=components.experiment)
     inputs = launching.without_unset(prepared.session)
     session = Session(prepared.plan.physical_name, inputs, options)

@@ -98,7 +98,7 @@ logs = partial(following.logs, statuses=statuses)
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
-    """Return the steps of a process to its state, up to the first failed step."""
+    """Return the steps of a process to its state, up to the one where it stopped or waits."""
     # Imported here: only `why` needs it.
     from symphony.backends.tmux.diagnosis import chain
 
