@@ -155,7 +155,7 @@ def end(folder: Folder, experiment: Experiment) -> None:
 
 
 def _own(experiment: Experiment) -> list[Job]:
-    """Return the jobs with the owner id of this experiment that still have processes."""
+    """Return the jobs with this experiment's owner id of which a process may still run or start."""
     jobs = commands.jobs(experiment.configuration).values()
     return [job for job in jobs if job.comment == experiment.owner and job.has_processes]
 

@@ -186,7 +186,7 @@ def submit(configuration: str, options: Sequence[str], script: str) -> int:
     except NoAnswer:
         raise
     except SymphonyError as error:
-        remedy = "Change the settings of the stack, which `symphony config STACK` lists"
+        remedy = "Request less, or change the settings of the stack, which `symphony config STACK` lists"
         raise UserError(f"Slurm refuses the allocation: {error.what}", remedy=remedy) from error
     return int(out.strip().partition(";")[0])
 

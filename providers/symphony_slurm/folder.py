@@ -100,7 +100,8 @@ def tokens(services: Iterable[str]) -> dict[str, int]:
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """A requested start of a process; its launch file is written separately.
 
-    code: the digest of its code in the plan. uses: the services that it binds or connects to.
+    code: its declared code, with the digest in the plan. uses: the services that it binds, connects to or
+    exposes.
     """
 
     path: str
@@ -142,7 +143,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """Return whether the process needs no allocation any more: it has completed or was stopped."""
+        """Return whether the process needs no allocation any more.
+
+        That is so if it has completed, or if an end of the experiment other than a failure stopped it.
+        """
         if self.hold is not None:
             return self.hold.stopped in ("completed", "stopped")
         return self.state == "ended" and not (self.exit or self.signal)
@@ -174,7 +178,7 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The options with which the job was submitted; a `:` separates the options of components."""
+    """The declared options of the job; a `:` separates the options of components."""
 
     options: tuple[str, ...]
 
@@ -338,7 +342,7 @@ class Folder:
         return experiment_folder.read_json(self.place / "job.json", Submitted)
 
     def options(self) -> tuple[str, ...] | None:
-        """Return the options of the job; None without a job."""
+        """Return the declared options of the job; None before the first declaration."""
         noted = experiment_folder.read_json(self.place / "options.json", Options)
         return noted.options if noted else None
 

@@ -138,7 +138,7 @@ def why_ended(folder: Folder, job: Job | None) -> str:
     """Return the reason why an experiment has no job: its supervisor's, else Slurm's."""
     submitted, ended = folder.job(), folder.ended()
     if submitted is None:
-        return "it was never submitted"
+        return "its job was never submitted"
     if ended is not None and ended.job == submitted.number:
         return f"job {submitted.number} has ended: {ended.why}"
     state = f": {job.state}" if job is not None else ""

@@ -59,7 +59,7 @@ def diff(olds: Props, news: Props, queue: Queue) -> Difference:
 
 
 def read(props: Props, queue: Queue) -> dict[str, Any] | None:
-    """Return the outputs; None if the process no longer exists."""
+    """Return the outputs; None if the process is lost."""
     folder, path = Folder(str(props["place"])), str(props["path"])
     if _condition(folder, path, int(props["attempt"]), queue).state == "lost":
         return None
@@ -67,7 +67,7 @@ def read(props: Props, queue: Queue) -> dict[str, Any] | None:
 
 
 def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
-    """Request another start if the changes need one; else only record them."""
+    """Request another start if the inputs or the state of the process need one; else record the inputs."""
     step = inputs_of(news)
     folder, attempt = Folder(step.place), int(olds["attempt"])
     kept = inputs.repeated_inputs(news, StepInputs)
@@ -104,7 +104,7 @@ def _condition(folder: Folder, path: str, attempt: int, queue: Queue) -> Conditi
 
 
 def _request(folder: Folder, step: StepInputs, kept: Props, after: int, queue: Queue) -> int:
-    """Write the launch files of the next attempt and request it, in a new job if no job runs."""
+    """Write the launch files of the next attempt and request it, in a new job if none waits or runs."""
     code = step.unchanged_code()
     attempt = after + 1
     place = folder.process(step.path)

@@ -124,7 +124,7 @@ _NO_SHARE = Share()
 class Running:
     """A step that runs: its srun, the pipes to it and from it, and the record of its process.
 
-    since: the start of the process, in monotonic seconds. hold: why it is to end and not to start again.
+    since: the start of the process, in monotonic seconds. hold: why it is to end and then to be held.
     ports: those on which it listens. activity: its CPU seconds and bytes of output, as last reported.
     reported: the time of that report. usage: its CPU and memory between the last two reports.
     """
@@ -162,7 +162,7 @@ class Slurm(logs.Outputs):
         self._version, self._services = folder.services_version(), Path()
         self._wanted: dict[str, int] = {}
         self._seen: object = None
-        # When it last waited for a signal, and when it looks at the folder again.
+        # When it last waited for a signal, and when it checks the processes again.
         self._awaited = self._next = 0.0
         self._selector = selectors.DefaultSelector()
         self._why = ""
@@ -655,7 +655,8 @@ class Slurm(logs.Outputs):
         is_killed = bool(record.signal) or record.exit > 128 or not record.ended
         if is_killed and not running.asked_to_end:
             self._await_signal()
-        is_in_component = self._experiment.component(record.path) is not None
+        # Not by the share of the process: an `up` that removes the process has removed its share.
+        is_in_component = bool(self._experiment.partitions)
         if not (self._why or running.asked_to_end) and (is_killed or is_in_component):
             self._why = self._why_broken()
         if self._why:
@@ -772,7 +773,9 @@ def _out_of_memory(lines: Iterable[str]) -> str:
 
 def main() -> None:
     """Supervise the experiment until its job must end."""
-    folder, is_again = Folder(sys.argv[1]), sys.argv[2:] == ["again"]
+    folder = Folder(sys.argv[1])
+    # A supervisor that was killed before it had read the records took over nothing.
+    is_again = sys.argv[2:] == ["again"] and not folder.starting.exists()
     experiment = folder.experiment()
     configuration = experiment.configuration if experiment else ""
     components = [commands.node_names(configuration, text) for text in _node_lists()]

@@ -49,7 +49,7 @@ def owners() -> set[str]:
 
 
 def servers(owner: str) -> set[str]:
-    """Return the tmux servers in which this owner has a session."""
+    """Return the tmux servers of this owner's experiments that have a folder."""
     return {paths.server_of(folder) for folder in folders(owner)}
 
 

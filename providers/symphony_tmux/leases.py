@@ -19,7 +19,7 @@ from symphony_tmux import experiment_folder, listeners, variables
 
 # The range of ports, unless the experiment sets its own.
 RANGE = (20000, 29999)
-# Leases are written before the experiment has files: an older one without files is left from a failed `up`.
+# Seconds after which leases of an owner without a folder count as left from an interrupted deletion.
 ABANDONED = 600.0
 
 

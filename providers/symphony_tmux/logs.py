@@ -135,10 +135,10 @@ def read(
 
 
 def last(log: Path | str, lines: int, limit: int = 1 << 16) -> bytes:
-    """Return the last lines of the last attempt, at most `limit` bytes, without reading the whole files."""
+    """Return the last lines of the last start, at most `limit` bytes, without reading the whole files."""
     result = b"".join(stretch.data() for stretch in _last(_stretches(log), lines, limit))
     begun = next((entry for entry in reversed(events(log)) if entry.event not in ENDS), None)
-    # If the attempt started in the rotated file, all of the current file is its output.
+    # If that start is in the rotated file, all of the current file is its output.
     own = end(log).offset - begun.offset if begun is not None and begun.event != "more" else limit
     return result[-min(limit, own) :] if own > 0 else b""
 

@@ -2,8 +2,8 @@
 
     python -P -m symphony_tmux.supervisor SERVER SESSION OWNER
 
-It runs in the window `symphony` of the session, if the experiment declares any of these. Its state is in
-files, so it may be killed at any time.
+It runs in a window `symphony` of the session, beside the first one of that name, which shows help, if the
+experiment declares any of these. Its state is in files, so it may be killed at any time.
 """
 
 from __future__ import annotations

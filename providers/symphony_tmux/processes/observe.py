@@ -69,12 +69,12 @@ def _stopped(pane: Pane, outputs: Mapping[str, Any]) -> Condition | None:
     hold_ = hold.read(Path(str(outputs["log"])).parent)
     if hold_ is None or not hold_.stopped:
         return None
-    # "completed" and "failed": the processes named in primary= ended; "stopped": a time limit was over.
+    # "completed" and "failed": the processes in primary= ended; "stopped": stop_after or idle_after was over.
     return Condition("stopped", hold_.why, pane, resumes=hold_.stopped != "stopped")
 
 
 def waits_for(outputs: Mapping[str, Any]) -> str:
-    """Return the port or GPU that a process waits for, as its supervisor reports it; empty if none."""
+    """Return the port or GPUs that a process waits for, as its file `waiting` says; empty if none."""
     file = f"{str(outputs['log']).removesuffix('log')}waiting"
     try:
         text = files.read(file, limit=200).decode(errors="replace")

@@ -71,7 +71,7 @@ def take_down(supervisors: Collection[Identity], is_wanted: MarkerFilter, grace:
 
 
 def _wait(tree: dict[Identity, Process], is_wanted: MarkerFilter, grace: float) -> dict[Identity, Process]:
-    """Wait until all have ended or the grace period is over; return the remaining processes."""
+    """Wait until all have ended or the grace period is over; return all processes seen in the tree."""
     deadline = time.monotonic() + grace
     pause, scanned_at = 0.01, time.monotonic()
     while time.monotonic() < deadline and process_table.alive(tree):

@@ -37,7 +37,7 @@ def reason(old_inputs: Props, snapshot: Snapshot) -> str:
 
 
 def orphans(declared: Props, old_inputs: Props, snapshot: Snapshot) -> list[str]:
-    """Return the running processes of the experiment that are neither declared nor in the state."""
+    """Return the processes with a window, or still running, that are neither declared nor in the state."""
     recorded = {*(declared.get("processes") or ()), *(old_inputs.get("processes") or ())}
     return sorted(
         snapshot.paths(declared.get("server") or paths.DEFAULT_SERVER, declared["owner"]) - recorded

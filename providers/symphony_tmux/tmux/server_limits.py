@@ -41,7 +41,8 @@ def shortages(owner: str, wanted: int, listing: Listing) -> Iterator[tuple[str, 
     if limit != resource.RLIM_INFINITY and wanted > fit:
         yield (
             f"the tmux server can open {limit} files, enough for {fit} of {wanted} processes",
-            "raise the limit (ulimit -H -n) and start all experiments of that server again, or start fewer",
+            "raise the limit (ulimit -H -n), delete all experiments of that server and start them again,"
+            " or start fewer processes",
         )
     if (terminals := _terminals()) is not None and wanted - own > max(0, terminals[0] - terminals[1]):
         limit, used = terminals
@@ -59,7 +60,9 @@ def lowered_limits(listing: Listing) -> Iterator[tuple[str, str]]:
     pid = listing.server_pid
     if not pid or not hasattr(resource, "prlimit"):
         return
-    remedy = "set symphony:server to a new name, or stop all experiments of that server and start them again"
+    remedy = (
+        "set symphony:server to a new name, or delete all experiments of that server and start them again"
+    )
     try:
         for name, (description, letter) in LIMITS.items():
             number = launch_file.limit_numbers()[name]

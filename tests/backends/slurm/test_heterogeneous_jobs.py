@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import psutil
@@ -82,6 +83,14 @@ def test_processes_run_in_the_component_of_their_partition_and_edits_restart_the
     lab.sandbox.symphony("restart", "rl", "learner", "-y", timeout=60)
     assert lab.jobs() == jobs
     assert nodes(lab)["learner"] == "n1"
+
+    # A removed process ends alone.
+    restarted = lab.sandbox.trees()
+    up(lab, "\n".join(line for line in program(seconds=1001).splitlines() if '"two"' not in line))
+    assert lab.sandbox.trees() == {path: tree for path, tree in restarted.items() if path != "rl/two"}
+    time.sleep(3)
+    assert lab.jobs() == jobs
+    assert set(nodes(lab)) == {"learner", "one"}
 
 
 def test_another_component_needs_a_new_allocation_and_one_partition_an_ordinary_job(lab: Lab) -> None:
