@@ -14,7 +14,7 @@ declared and `ZmqPusher(service="replay-server")` connects to it.
 | pattern | classes | promise |
 |---|---|---|
 | queue | ZmqPusher, ZmqPuller | at most once |
-| request, reply | ZmqClient, ZmqServer | this answer or an error, within a deadline |
+| request, reply | ZmqClient, ZmqServer | this answer or an error, within its `timeout` |
 | acknowledged | ZmqSender, ZmqReceiver | nothing lost while the sender lives |
 | topics | ZmqPub, ZmqSub | to subscribers that keep up; drop, latest or block |
 | forwarding | ZmqProxy, ZmqProxyThread, ZmqProxyProcess | - |

@@ -48,7 +48,7 @@ def resolve(
     """Return the address of a socket: `address`, else `service`, else `host` and `port`.
 
     Without a host it is the loopback address, without a scheme TCP; `localhost` means 127.0.0.1.
-    Raises AddressError; ServiceVariableError where the service's variables are missing.
+    Raises AddressError; ServiceVariableError where the service's variables are missing or invalid.
     """
     if address is not None:
         return parse(str(address))
@@ -56,7 +56,7 @@ def resolve(
         endpoint = service_env.binder_endpoint if bind else service_env.connector_endpoint
         return _tcp(*endpoint(service, dict(os.environ)))
     if port is None:
-        raise AddressError("the socket has no address: give service=, address=, or host= and port=")
+        raise AddressError("the socket has no address: give a service, an address, or a host and a port")
     if host is not None and "/" in host:
         return parse(f"{host}:{port}")
     return _tcp(LOOPBACK if host is None else host, port)

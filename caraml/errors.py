@@ -1,6 +1,6 @@
-"""Every error caraml raises, under CaramlError.
+"""The error classes of caraml, under CaramlError.
 
-Errors of blocking calls name the address and what the call waited for. All but RemoteError are also the
+Timeouts name the address and what the call waited for. All but RemoteError are also the
 built-in error that a program would catch (TimeoutError, ValueError, ...).
 """
 
@@ -57,7 +57,7 @@ class ForkedError(CaramlError, RuntimeError):
 
 
 class EncodeError(CaramlError, TypeError):
-    """The value cannot be sent; the message names the part of it and what to send instead."""
+    """The value cannot be sent; the message says why."""
 
 
 class MessageTooLargeError(EncodeError, ValueError):
@@ -81,7 +81,7 @@ class PickleRefusedError(CaramlError, ValueError):
 
 
 class KeyFileError(CaramlError, OSError):
-    """A key folder is missing, incomplete, or readable by others."""
+    """A key or a key folder is missing, invalid, or open to other users."""
 
 
 class SharedMemoryError(CaramlError, OSError):

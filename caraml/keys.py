@@ -4,8 +4,8 @@ A key folder holds `server.public`, `server.secret`, for each client `NAME.publi
 `allowed`: the public keys of the clients that may connect, one a line. A binding socket with `keys=folder` is
 the server and admits the allowed clients; a connecting one is the client `client`, or NAME with
 `keys=folder:NAME`. Copy to a client only `server.public` and its own two files; a server needs `server.*` and
-`allowed`. The folder has mode 0700, every secret 0600. Sockets refuse secrets that others can read, and a
-list or folder that others can write. Existing keys are kept; half of a pair is an error.
+`allowed`. The folder has mode 0700, every secret 0600. Sockets refuse secrets that others can read, binding
+ones also a list or folder that others can write. Existing keys are kept; half of a pair is an error.
 """
 
 import os
@@ -68,7 +68,8 @@ class Keys:
         except OSError as error:
             raise KeyFileError(
                 f"{path}, the list of allowed clients: {error.strerror}; python -m caraml.keys {self.folder}"
-                " writes it with new keys; for existing keys, write the text of each CLIENT.public into it"
+                " writes it with new keys; for existing keys, write the text of each CLIENT.public into it,"
+                " one a line"
             ) from None
         return self._allowed
 
@@ -77,8 +78,8 @@ class Keys:
             key = path.read_bytes().strip()
         except OSError as error:
             raise KeyFileError(
-                f"{path}: {error.strerror}; run python -m caraml.keys {self.folder} on the server,"
-                " and copy server.public and a client's own two files from there"
+                f"{path}: {error.strerror}; run python -m caraml.keys {self.folder} {self.client} on the"
+                " server, and copy server.public and a client's own two files from there"
             ) from None
         if len(key) != 40:
             raise KeyFileError(
@@ -100,7 +101,7 @@ def _refuse_writable(path: Path) -> os.stat_result:
 
 
 def make_keys(folder: str | Path, clients: tuple[str, ...] = (DEFAULT_CLIENT,)) -> list[Path]:
-    """Create the missing keys of a folder and return the files written.
+    """Create the missing keys of a folder and return the key files written.
 
     Raises ValueError for an invalid name, KeyFileError for half of a pair; nothing is written then.
     """
@@ -145,8 +146,9 @@ def _make_pair(folder: Path, name: str) -> list[Path]:
 
 def _allow(folder: Path, client: str) -> None:
     path = folder / ALLOWED
-    known = path.read_text() if path.exists() else ""
-    _write(path, (known + (folder / f"{client}.public").read_text() + f"  # {client}\n").encode())
+    lines = path.read_text().splitlines() if path.exists() else []
+    lines.append((folder / f"{client}.public").read_text() + f"  # {client}")
+    _write(path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _write(path: Path, content: bytes) -> None:

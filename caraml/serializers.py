@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from caraml.codec import Decoder, Encoder
 from caraml.codec.parts import Buffer
-from caraml.errors import MalformedMessageError, MessageTooLargeError, PickleRefusedError
+from caraml.errors import EncodeError, MalformedMessageError, MessageTooLargeError, PickleRefusedError
 from caraml.limits import MAX_JSON_BRACKETS
 from caraml.transport.socket import ZmqSocket
 from caraml.utils import serializer as classic
@@ -46,6 +46,8 @@ def encoder(serializer: Serializer, socket: ZmqSocket) -> Encode:
         return Encoder().encode
     if name == "pickle":
         return _pickle(socket)[0]
+    if name == "str":
+        return _encode_text
     return _encode_json if name == "json" else classic.get_serializer(name)
 
 
@@ -125,8 +127,18 @@ def _decode_json(frame: Any, rest: Sequence[Buffer]) -> Any:
         raise MalformedMessageError(f"not JSON: {error}") from None
 
 
+def _encode_text(value: Any) -> bytes:
+    try:
+        return classic.str2bytes(value)
+    except AttributeError:
+        raise EncodeError(f"a {type(value).__name__} cannot be sent with serializer='str'") from None
+
+
 def _encode_json(value: Any) -> bytes:
-    text = classic.json_serialize(value)
+    try:
+        text = classic.json_serialize(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EncodeError(f"the value cannot be sent with serializer='json': {error}") from None
     if _has_too_many_brackets(text):
         raise MessageTooLargeError(f"the JSON has more than {MAX_JSON_BRACKETS} brackets ([ and {{)")
     return text

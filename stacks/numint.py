@@ -30,7 +30,8 @@ def mistake(setting: str, given: str, allowed: str) -> UserError:
     return UserError(
         f'{setting} is "{given}", which is not {allowed}',
         where=f"numint:{setting} in stacks/Pulumi.{pulumi.get_stack()}.yaml",
-        remedy=f"Correct it there, or go back to the default: `pulumi config rm numint:{setting}`",
+        remedy=f"Correct it there, or go back to the default:"
+        f" `pulumi config rm numint:{setting} --stack {pulumi.get_stack()}`",
     )
 
 

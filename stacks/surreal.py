@@ -10,7 +10,8 @@ surreal:folder         folder of checkpoints, logs and TensorBoard files, relati
 surreal:image          the image to build for all pods: options of Image (repository, dockerfile, ...)
 surreal:podTypes       by name: image, resource_request, resource_limit, selector, tolerations, and either
                        place (options of place()) or assign_to (options of GKEDispatcher)
-surreal:agentPodType   the pod type of agents, default "agent"; likewise nonagentPodType, evalPodType
+surreal:agentPodType   the pod type of agents, default "agent"; surreal:nonagentPodType, default "nonagent";
+                       surreal:evalPodType, default the pod type of agents
 surreal:tfJson         the .tf.json of the cluster, for assign_to
 surreal:nfs            server and path of an NFS share, which all processes mount at surreal:folder
 surreal:tensorboardPort   default 6006; 0: any free port

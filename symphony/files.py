@@ -32,7 +32,7 @@ def own_folder(path: Path) -> Path:
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
         raise SymphonyError(
             f"{path} is a link or a file, or belongs to another user",
-            remedy="Remove it, or set SYMPHONY_HOME to another folder",
+            remedy="Remove it, or set another folder: SYMPHONY_HOME, XDG_CACHE_HOME or symphony:sharedFolder",
         )
     if facts.st_mode & 0o777 != 0o700:
         path.chmod(0o700)

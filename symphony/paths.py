@@ -162,7 +162,8 @@ def store_identity() -> str:
 
     The URL does not identify a file store: two users who are root in two containers may have stores at the
     same path and share a cluster. So a file store holds random digits, and home() a copy, which remains if
-    the store is deleted. The URL is used for a remote store, and if neither place can be written.
+    the store is deleted. The URL is used for a remote store, for one whose folder does not exist yet, and if
+    neither place can be written.
     """
     url = _normal(store_url())
     if not url.startswith("file://"):

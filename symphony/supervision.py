@@ -23,13 +23,13 @@ import msgspec
 
 # Concurrent probes: a probe that hangs must not delay the others.
 _THREADS = 16
-# Seconds before a limit at which the logs get a warning.
+# Seconds before a limit at which the logs get a warning; half of the limit, if that is not longer than this.
 _WARNING = 600.0
 # The share of a CPU below which a process counts as idle, and the seconds between two measurements.
 _IDLE_SHARE, _IDLE_LOOK = 0.01, 30.0
 _NOTIFY_SECONDS = 60.0
 _LAST_LINES = 20
-# Seconds without a start or an end among equal workers after which the ones that kept running are restarted.
+# Seconds without a start or an end among equal workers after which all restart, if some kept running.
 _QUIET = 2.0
 _BLOCKED = "blocked"
 
@@ -169,7 +169,7 @@ class World(Protocol):
         ...
 
     def boot(self) -> str:
-        """Return an identity of this boot of the machine."""
+        """Return an identity of this boot or this job; the state of another one is not used."""
         ...
 
     def facts(self) -> Mapping[str, Fact]:
@@ -728,7 +728,7 @@ def _is_another(fact: Fact, start: str) -> bool:
 
 
 def _has_failed(fact: Fact) -> bool:
-    """Return whether a process has failed for good, or waits for a process that has."""
+    """Return whether a process has failed for good, or is blocked and no end has stopped it."""
     if fact.hold is not None:
         return fact.hold.blocked and not fact.hold.stopped
     return fact.state in ("failed", "lost")

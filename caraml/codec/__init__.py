@@ -8,16 +8,16 @@ have an Encoder and a Decoder of their own.
 >>> decode(parts)["frame"].shape, decode(parts)["pair"]
 ((2, 2), (1, 'a'))
 
-Messages can contain None, bool, int of any size, float, complex, str, bytes, list, tuple, dict; numpy arrays
-of every dtype but object, StringDType and those of zero bytes, numpy scalars; dataclasses and msgspec
+Messages can contain None, bool, int of up to 64 KiB, float, complex, str, bytes, list, tuple, dict; numpy
+arrays of every dtype but object, StringDType and those of zero bytes, numpy scalars; dataclasses and msgspec
 Structs. Subclasses of the built-in containers, bytearray and memoryview arrive as the built-in type (bytes
 for the last two). Other values raise EncodeError.
 
 A dataclass or Struct arrives as its class if the receiver has registered it (with `@register`, or by sending
 one), else as a dict of its fields: a peer cannot name a class to import.
 
-Arrays of 64 KiB and more are parts of their own, which the codec does not copy; a socket copies them once,
-when it sends them. Smaller ones are copied. All arrive aligned and writable.
+Arrays of 64 KiB and more are parts of their own, which the codec copies only if they are not contiguous; a
+socket copies them once, when it sends them. Smaller ones are copied. All arrive aligned and writable.
 """
 
 from collections.abc import Sequence

@@ -42,10 +42,16 @@ def describe(dtype: np.dtype[Any], shape: tuple[int, ...], order: str) -> bytes:
         )
     if _has_empty_items(dtype):
         raise TypeError(f"an array of dtype {dtype} has items of zero bytes and cannot be sent")
+    if dtype.isbuiltin == 2:  # such as bfloat16 of ml_dtypes, whose text is that of raw bytes
+        raise TypeError(f"an array of dtype {dtype} cannot be sent; convert it to a dtype of NumPy itself")
     text = dtype.str if dtype.names is None else repr(np.lib.format.dtype_to_descr(dtype))
     if len(text) > _MAX_DTYPE:
         raise TypeError(
             f"an array whose dtype has {len(text)} characters cannot be sent; the maximum is {_MAX_DTYPE}"
+        )
+    if len(shape) > MAX_DIMENSIONS:
+        raise TypeError(
+            f"an array of {len(shape)} dimensions cannot be sent; the maximum is {MAX_DIMENSIONS}"
         )
     return _encode([text, shape, order])
 

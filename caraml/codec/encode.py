@@ -196,9 +196,10 @@ class _Tree:
             number = int(value)
             if -(1 << 63) <= number < 1 << 64:
                 return number
-            return ExtType(
-                structure.INTEGER, number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
-            )
+            nbytes = number.bit_length() // 8 + 1
+            if nbytes > 1 << 16:
+                raise EncodeError(f"an int of {nbytes} bytes cannot be sent; the maximum is {1 << 16}")
+            return ExtType(structure.INTEGER, number.to_bytes(nbytes, "little", signed=True))
         bases: tuple[Any, ...] = (dict, list, str, float, bytes)
         for base in bases:
             if isinstance(value, base):

@@ -35,7 +35,7 @@ def view(part: "Buffer | Inline") -> memoryview:
     memory: Any = part.buffer if isinstance(part, (zmq.Frame, Inline)) else part
     try:
         return memoryview(memory).cast("B")
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: NumPy has no buffer of dates
         raise _needs_serializer(part) from None
 
 
@@ -49,7 +49,7 @@ def size(part: Buffer) -> int:
 def _needs_serializer(value: object) -> EncodeError:
     name = "str" if isinstance(value, str) else "msgpack"
     kind = type(value).__name__
-    return EncodeError(f"a {kind} cannot be sent without a serializer; use serializer={name!r}")
+    return EncodeError(f"a {kind} cannot be sent as it is; use serializer={name!r} or one that returns bytes")
 
 
 class Inline:
@@ -90,7 +90,7 @@ def split(joined: bytes | bytearray | memoryview) -> list[memoryview]:
     whole = memoryview(joined)
     try:
         if bytes(whole[:2]) != JOINED:
-            raise MalformedMessageError("the bytes are not parts that join() made")
+            raise MalformedMessageError("the bytes are not the result of pa_serialize")
         (count,) = struct.unpack_from("<I", whole, 2)
         if not 0 < count <= MAX_PARTS:
             raise MalformedMessageError(

@@ -12,7 +12,7 @@ _registered: dict[str, Any] = {}
 
 
 def register(record: type[Record]) -> type[Record]:
-    """Allow messages to contain instances of this dataclass or msgspec Struct; use it as a decorator.
+    """Let values arrive as instances of this dataclass or msgspec Struct; use it as a decorator.
 
     Field names are checked, field types are not. Raises TypeError for another kind of class.
     """

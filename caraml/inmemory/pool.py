@@ -17,8 +17,8 @@ A value that is written into a buffer of the pool is not copied at all:
 
 **Guarantee.** A name (bytes, to send over any socket) is good for one `get`; later ones raise, also when the
 memory holds another value by then. The memory is reused when the reader has dropped its last array, or
-has died. If a name is never read, `forget` frees its memory. Values without arrays of 64 KiB or more (also
-long str and bytes), and those that do not fit into `max_bytes` or into memory, are in the name itself: that
+has died. If a name is never read, `forget` frees its memory. Values without arrays of 64 KiB or more, such as
+a long str or bytes, and those that do not fit into `max_bytes` or into memory, are in the name itself: that
 is slower, and such a name can be read again.
 The memory of a pool ends with its process. Names open only memory that a pool of this user created and that
 cannot shrink. Any thread may use a pool.
@@ -112,7 +112,7 @@ class SharedPool:
         return _publish(segment, bytes(view(head)), spans)
 
     def forget(self, name: bytes) -> bool:
-        """Free the memory of an unread name; return False if it was read or has no memory.
+        """Free the memory of an unread name of this pool; return False if it was read or has none here.
 
         Raises MalformedMessageError.
         """
@@ -127,7 +127,7 @@ class SharedPool:
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """Return an uninitialized array in shared memory, for one `put` that does not copy it.
 
-        Do not change the array after the `put`. If there is no room, it is an array in plain memory.
+        Do not change the array after the `put`. Below 64 KiB or without room, it is an array in plain memory.
         """
         plain_dtype = np.dtype(dtype)
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -233,7 +233,8 @@ class Shared:
 def get(name: bytes, raw: bytes | None = None) -> Shared:
     """Return the value of a name as a Shared; a message with the head `raw` is not decoded.
 
-    Raises SharedMemoryError if the name was read before, MalformedMessageError.
+    Raises SharedMemoryError if the name was read before or its memory cannot be opened;
+    MalformedMessageError.
     """
     if name[:2] == JOINED:
         first, *others = split(name)

@@ -70,7 +70,7 @@ class ZmqSocket:
         bind: True to bind, False to connect.
         context: None for the context of the process. A socket never closes a context that it is given;
             sockets with keys need another one than those without.
-        verbose: Ignored: events are logged to the logger `caraml`, never printed.
+        verbose: Ignored: events are logged to the logger `caraml`.
         hwm: The high-water mark for sending and receiving, in messages; by default 1,000 for sending, and
             derived from `limits` for receiving (1,000 with a heartbeat or over inproc).
         keys: A key folder (caraml.keys): only allowed keys may connect.
@@ -79,6 +79,8 @@ class ZmqSocket:
 
     Raises:
         AddressError: The address cannot be parsed.
+        ServiceVariableError: The service's variables are missing or invalid.
+        KeyFileError: A key or the list of allowed clients cannot be used.
         SocketError: ZeroMQ cannot create the socket.
     """
 
@@ -159,10 +161,10 @@ class ZmqSocket:
 
     @property
     def state(self) -> str:
-        """Return a text such as 'PUSH connected to tcp://127.0.0.1:7000'."""
+        """Return a text such as 'PUSH connecting to tcp://127.0.0.1:7000'."""
         if self._raw.closed:
             return f"{self.socket_type}, closed, {self.address}"
-        done = ("bound to" if self.bind else "connected to") if self.established else "not established,"
+        done = ("bound to" if self.bind else "connecting to") if self.established else "not established,"
         return f"{self.socket_type} {done} {self.address}"
 
     def __repr__(self) -> str:

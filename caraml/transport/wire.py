@@ -155,7 +155,8 @@ class Wire:
         A call of another thread ends with ClosedError. Raises ConcurrentUseError if that call does not
         return, for example from a slow deserializer.
         """
-        give_up = time.monotonic() + CLOSE_WAIT
+        wait = CLOSE_WAIT if linger is None or linger < 0 else min(CLOSE_WAIT, linger)
+        give_up = time.monotonic() + wait
         while (
             self.link.waiting_messages() and linger != 0 and not self.closing and time.monotonic() < give_up
         ):
@@ -183,8 +184,8 @@ class Wire:
         self.turns.clear()
         if (unsent := self.link.waiting_messages()) and linger != 0:
             log.warning(
-                "%s: closed with %d unsent %s: no peer is bound to this address; they are lost unless "
-                "one binds it before this process ends",
+                "%s: closed with %d unsent %s: no peer is connected; they are lost unless one connects "
+                "within the linger time, before this process ends",
                 self.socket.address,
                 unsent,
                 "message" if unsent == 1 else "messages",

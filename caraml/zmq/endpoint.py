@@ -113,9 +113,10 @@ class Endpoint:
         return list(self.socket.link.denied)
 
     def close(self, linger: float | None = None) -> None:
-        """Close; unsent messages get `linger` seconds in the background (None: for ever, 0: none).
+        """Close; unsent messages get `linger` seconds in the background (0: none).
 
-        This does not guarantee delivery; ZmqSender does.
+        None is as the socket's option `linger` says: for ever, but none for a ZmqClient. This does not
+        guarantee delivery; ZmqSender does.
         """
         self._wire.close(linger)
 
@@ -246,7 +247,7 @@ class LoopingEndpoint(Endpoint):
             except Exception:
                 if blocking:
                     raise
-                log.exception("the loop could not handle a message")
+                log.exception("%s: the loop could not receive or answer a message", self.address)
                 time.sleep(_TICK)
 
     def _handle(self, handler: Callable[[Any], Any], message: Any) -> None:

@@ -151,6 +151,12 @@ class ZmqProxy:
 class ZmqProxyThread(ZmqProxy, threading.Thread):
     """A ZmqProxy, with its keywords, in a daemon thread: `start()`, `stop()`, `join()`."""
 
+    def stop(self, timeout: float = 2.0) -> None:
+        """End the thread, and wait for it, at most `timeout` seconds."""
+        if self.is_alive():
+            self._bound.wait(timeout)
+        super().stop(timeout)
+
     def _initialize(self) -> None:
         threading.Thread.__init__(self, name="caraml-proxy", daemon=True)
 

@@ -8,7 +8,7 @@
 >>> pusher.close(); puller.close()
 
 **Guarantee.** Messages arrive at most once, in order from one pusher to one puller. A message is lost if its
-puller dies before handling it, or when the pusher's machine dies; ZmqSender is for messages that must arrive.
+puller dies before handling it, or the pusher before it is sent; ZmqSender is for messages that must arrive.
 A push blocks, up to its deadline, while all pullers are at their high-water mark (`hwm=`). A pusher that is
 closed while no puller is connected logs a warning with the number of messages since the last puller left.
 """

@@ -1,4 +1,4 @@
-"""ZmqClient and ZmqServer: a request and its answer, one at a time, each with a deadline.
+"""ZmqClient and ZmqServer: a request and its answer, one at a time; `timeout` sets a deadline.
 
 >>> server = ZmqServer(port=0, serializer="msgpack", deserializer="msgpack")
 >>> _ = server.start_loop(lambda request: request["x"] * 2)

@@ -28,7 +28,7 @@ _VERSION_SECONDS = 10
 _INSTALL = "Install Docker's buildx plugin: see docs.docker.com/go/buildx"
 # Lines of `--progress=plain`: `#7 [2/4] RUN make`, `#7 1.23 output`, `#7 DONE 0.3s`, `#7 ERROR: reason`.
 _LINE = re.compile(r"#(\d+) (.*)")
-_STEP = re.compile(r"\[(?:\S+ +)?(\d+)/(\d+)\] (.*)")
+_STEP = re.compile(r"\[(?:[^\]]* )?(\d+)/(\d+)\] (.*)")
 _OUTPUT = re.compile(r"\d+\.\d+ (.*)")
 _STEP_ENDED = re.compile(r"(DONE|CACHED|CANCELED|ERROR)\b.*")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -185,6 +185,9 @@ def _send(context: Context, stream: IO[bytes], errors: list[SymphonyError]) -> N
                 stream.write(chunk)
         except SymphonyError as error:
             errors.append(error)
+        except FileNotFoundError as error:
+            what = f"{error.filename} was removed while the image was built"
+            errors.append(SymphonyError(what, remedy="Run the command again"))
 
 
 class _Steps:

@@ -251,17 +251,18 @@ def _missing(root: Path, include: Sequence[str], files: Mapping[str, str]) -> It
         matcher: Any = PatternMatcher([name])
         if name == "." or any(matcher.matches(file) for file in files):
             continue
+        remedy = (
+            "Name existing files, folders and globs of the context;"
+            " Image.python(requirements=None) needs no requirements file"
+        )
         if name.startswith(("/", "..")):
             reason = f"{path} is outside of the context {root}"
         elif os.path.lexists(root / name):
-            reason = f".dockerignore or a rule for credentials excludes every file of {path}"
+            reason = f"{path} is empty, or .dockerignore or a rule for credentials excludes every file of it"
+            remedy = f'Change .dockerignore, or set allow=["{path}"] for files that look like credentials'
         else:
             reason = f"{path} does not exist in {root}"
-        yield (
-            reason,
-            "Name existing files, folders and globs of the context;"
-            " Image.python(requirements=None) needs no requirements file",
-        )
+        yield reason, remedy
 
 
 def _problems(root: Path, files: Mapping[str, str], allow: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """The generated Dockerfile of Image.python(): Python, the requirements, caraml, the code.
 
-Parts that rarely change come first, so that a change of code rebuilds only the last layer.
+Parts that rarely change come first, so that a change of code rebuilds only the layers of the code.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ The docker package is imported when an Engine is made or called, not with this m
 
 from __future__ import annotations
 
+import calendar
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -120,7 +121,7 @@ class Engine:
                 return None
         config: Mapping[str, Any] = facts.get("Config") or {}
         labels: Mapping[str, str] = config.get("Labels") or {}
-        created = time.mktime(time.strptime(str(facts["Created"])[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+        created = float(calendar.timegm(time.strptime(str(facts["Created"])[:19], "%Y-%m-%dT%H:%M:%S")))
         tags, digests = facts.get("RepoTags") or (), facts.get("RepoDigests") or ()
         return LocalImage(
             facts["Id"], tuple(tags), tuple(digests), labels, int(facts.get("Size") or 0), created
@@ -146,7 +147,7 @@ class Engine:
     def remove(self, reference: str, *, force: bool = False) -> str:
         """Remove a name, and the image with its last name; return the reason if the image was kept.
 
-        An image that a container uses is kept, unless force is True.
+        Without force, an image that a container uses is kept; with force, one that a running container uses.
         """
         import docker.errors
 

@@ -10,7 +10,7 @@ from symphony.errors import SymphonyError, UserError
 from symphony_docker import secrets
 
 INSTALL = "see docs.docker.com/engine/install"
-_NO_ENGINE = f"Start Docker, or install it: {INSTALL}. Images are built on this machine"
+_NO_ENGINE = f"Start Docker, or install it: {INSTALL}. This engine builds the images"
 _PARSE = re.compile(r"dockerfile parse error(?: on)? line (\d+): (.*)", re.I)
 _ONE_PLATFORM = ("ultiple platforms feature is currently not supported", "ulti-platform build is not")
 _METADATA = "[internal] load metadata for "
@@ -132,12 +132,14 @@ def build_error(text: str, step: str, output: Sequence[str], dockerfile: str, ho
             remedy="Run `docker buildx create --use`: it creates a builder that supports several platforms",
         )
     if name := _withheld_source(step, plain):
-        what = f"{step} failed: {name} is not sent, as it may hold credentials"
-        remedy = f'Give it with secrets= for one RUN, or set allow=["{name}"] to put it into the image'
+        what = f"{step} failed: {name} is not sent unless allow= names it"
+        remedy = f'Set allow=["{name}"] to put it into the image, or give a credential to a RUN with secrets='
         return BuildError(what, where=dockerfile, remedy=remedy)
     if missing := re.search(r'"/?([^"]+)"(?: not found)?: not found', plain):
         why = f"{missing[1]} is not in the context, or .dockerignore excludes it"
         remedy = "Correct its path, or let .dockerignore keep it"
+        if "--from=" in step:
+            why, remedy = f"{missing[1]} is not in the stage or image of --from", "Correct its path"
         return BuildError(f"{step} failed: {why}", where=dockerfile, remedy=remedy)
     # As in `unable to find user me: no matching entries in passwd file`, whose last part names no user.
     cause = match[0] if (match := re.search("unable to find (user|group) .*", plain)) else _cause(plain)
@@ -160,7 +162,7 @@ def push_error(text: str, repository: str) -> SymphonyError:
         return SymphonyError(f"the disk of the registry {host} is full", remedy="Free some space there")
     if "unauthorized" in lower or "no basic auth" in lower or "authentication required" in lower:
         return UserError(f"the registry {host} requires a login", where=repository, remedy=_login(host))
-    if "denied" in lower or "403" in plain or "forbidden" in lower:
+    if "denied" in lower or re.search(r"\b403\b", plain) or "forbidden" in lower:
         return UserError(
             f"you have no permission to write to {repository}",
             remedy=f"Ask for the permission, or log in as another user with `docker login {host}`",

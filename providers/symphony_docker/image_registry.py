@@ -30,9 +30,12 @@ def has(repository: str, reference: str) -> bool:
     """Return whether the registry has an image; reference: a tag or a digest.
 
     Raises:
-        SymphonyError: The registry does not answer.
+        SymphonyError: The registry does not answer, or fails.
     """
-    return _manifest("HEAD", repository, reference).status_code == 200
+    response = _manifest("HEAD", repository, reference)
+    if response.status_code == 429 or response.status_code >= 500:
+        raise _failure(repository, response)
+    return response.status_code == 200
 
 
 def delete(repository: str, tag: str, digest: str) -> None:
@@ -66,9 +69,32 @@ def check(host: str) -> str:
 
 
 def _tags(repository: str) -> list[str]:
-    response = _repository_request("GET", repository, "tags/list")
-    body: Any = response.json() if response.ok else {}
-    return body.get("tags") or []
+    """Return the tags of a repository, which a registry may send in several pages.
+
+    Raises:
+        SymphonyError: The registry does not answer, or fails.
+    """
+    tags: list[str] = []
+    query = ""
+    while True:
+        response = _repository_request("GET", repository, f"tags/list{query}")
+        if response.status_code == 404:
+            return tags
+        if not response.ok:
+            raise _failure(repository, response)
+        tags += response.json().get("tags") or []
+        following = response.links.get("next", {}).get("url", "")
+        if not following:
+            return tags
+        query = f"?{following.partition('?')[2]}"
+
+
+def _failure(repository: str, response: Any) -> SymphonyError:
+    host = failures.host_of(repository)
+    return SymphonyError(
+        f"the registry {host} fails: {response.status_code} {response.reason}",
+        remedy="Run the command again later",
+    )
 
 
 def _digest(repository: str, tag: str) -> str:
@@ -99,9 +125,13 @@ def _repository_request(verb: str, repository: str, path: str) -> Any:
     if host == "docker.io" and "/" not in name:
         name = f"library/{name}"
     response = _send(verb, host, f"/v2/{name}/{path}", name)
-    if response.status_code in (401, 403):
-        reason = "unauthorized" if response.status_code == 401 else "forbidden"
-        raise failures.push_error(f"{response.status_code} {reason}", repository)
+    if response.status_code == 401:
+        raise failures.push_error("401 unauthorized", repository)
+    if response.status_code == 403:
+        raise UserError(
+            f"you have no permission to {'delete from' if verb == 'DELETE' else 'read'} {repository}",
+            remedy=f"Ask for the permission, or log in as another user with `docker login {host}`",
+        )
     return response
 
 
@@ -141,6 +171,7 @@ def _token(
     if not (realm := challenge.get("realm", "")).startswith("https://"):
         raise SymphonyError(
             "the registry asks for the password over an unencrypted connection, which symphony refuses",
+            where=realm,
             remedy="Use a registry whose token service uses https",
         )
     actions = "pull,delete" if verb == "DELETE" else "pull"

@@ -1,1 +1,1 @@
-"""Serves symphony's dynamic providers to the engine."""
+"""Serves dynamic providers to the engine; the base classes of symphony's own."""

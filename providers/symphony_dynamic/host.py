@@ -74,7 +74,7 @@ OWN_PROVIDERS = {
 
 
 def _reports_errors(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Report errors to the engine: a SymphonyError as one line, others with their traceback."""
+    """Report errors to the engine: a SymphonyError with its details, others with their traceback."""
 
     @wraps(method)
     def handle(self: Any, request: Any, context: grpc.ServicerContext) -> Any:

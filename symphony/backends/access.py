@@ -57,7 +57,7 @@ class Forward(Protocol):
         ...
 
     def troubles(self) -> Iterator[str]:
-        """Yield the reasons why connections failed, each reason once; never end."""
+        """Yield the reasons why connections failed, without immediate repetitions; never end."""
         ...
 
 

@@ -145,6 +145,9 @@ def copy(source: Path, final: Path, on_bytes: OnBytes) -> Copied:
         UserError: The source does not exist, or would be copied into itself.
     """
     source = resolve_source(source)
+    if source.is_file() and final.exists() and final.samefile(source):
+        what = "a file cannot be copied onto itself"
+        raise UserError(what, where=str(source), remedy="Choose another target")
     if source.is_dir() and final.resolve().is_relative_to(source):
         what = "a folder cannot be copied into itself"
         raise UserError(what, where=str(source), remedy="Choose a target outside of the folder")

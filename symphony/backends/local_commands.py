@@ -92,7 +92,8 @@ def missing_programs(
             what = f"{name} runs {words[0]}: {why}"
             yield Problem(what, _CHECK_COMMAND, (process.at(setting),))
         elif (file := _script(words)) and not os.path.lexists(start_dir / file):
-            what = f"{name} runs {file}, which is not in its start folder"
+            missing = "does not exist" if file.startswith("/") else "is not in its start folder"
+            what = f"{name} runs {file}, which {missing}"
             yield Problem(what, "check the file's name, or set start_dir", (process.at(setting),))
 
 

@@ -213,7 +213,7 @@ class Cluster:
         for option in keywords:
             if option not in ClusterOptions.__annotations__:
                 raise usage_error(
-                    f'a {self.backend} cluster has no option "{option}"',
+                    f'{type(self).__name__} has no option "{option}"',
                     f"The options are: {', '.join(known)}",
                 )
         self._defaults: dict[str, Any] = {key: value for key, value in keywords.items() if value is not None}
@@ -404,7 +404,7 @@ class Cluster:
     def list_experiments(self) -> list[str]:
         """Return the names of the experiments of this backend."""
         with stacks.only_on(self.backend):
-            return [row.name for row in listing.ls()]
+            return [row.name for row in listing.ls() if row.kind == "experiment"]
 
     def describe_experiment(self, name: str | None = None) -> Described:
         """Return the states of all processes of an experiment.
@@ -582,8 +582,8 @@ class Cluster:
             The exit code of the command.
 
         Raises:
-            UserError: The experiment or process does not exist, several match, or the process does not run.
-            SymphonyError: The command does not exist, or cannot be run.
+            UserError: The experiment or process does not exist, several match, or the experiment is not up.
+            SymphonyError: The process does not run, or the command does not exist or cannot be run.
 
         Example:
             cluster.exec_command("rl", "learner", ["nvidia-smi", "-L"])
@@ -603,7 +603,9 @@ class Cluster:
             The exit code.
 
         Raises:
-            UserError: The experiment or process does not exist, several match, or the process does not run.
+            UserError: The experiment or process does not exist, several match, or the experiment is not up;
+                or there is no terminal.
+            SymphonyError: The process does not run, or its window was closed.
 
         Example:
             cluster.login("rl", "learner")
@@ -698,7 +700,8 @@ class Cluster:
             name: The name of an experiment, with or without the username, or a part of it.
 
         Returns:
-            The names of the experiments, the most likely first, and whether one has exactly that name.
+            The names of the experiments, the most likely first, and whether one has that name, in any
+            spelling that Kubernetes maps to it.
 
         Example:
             names, is_exact = cluster.fuzzy_match_experiment("rl")
@@ -717,7 +720,7 @@ class Cluster:
 
         Returns:
             The group (or None) and the name of each process, the most likely first, and whether one has
-            exactly that name.
+            that name, in any spelling that Kubernetes maps to it.
 
         Raises:
             UserError: The experiment does not exist or is not up, or several match.
@@ -828,7 +831,10 @@ class KubeCluster(Cluster):
 
 
 def _fuzzy(words: Sequence[str], known: Iterable[_T], name: Callable[[_T], str]) -> tuple[list[_T], bool]:
-    """Return the candidates for some words, the most likely first, and whether one has exactly that name."""
+    """Return the candidates for some words, the most likely first.
+
+    Return also whether a candidate has one of these names, in any spelling that Kubernetes maps to it.
+    """
     candidates = sorted(known, key=lambda candidate: (name(candidate), str(candidate)))
     for is_equal in (str.__eq__, is_same):
         for word in words:

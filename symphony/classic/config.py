@@ -94,7 +94,8 @@ class SymphonyConfig:
             settings: The value of each field.
 
         Raises:
-            UserError: A field is unknown; then none is set.
+            UserError: A field is unknown; then none is set. Or a value is not valid; then only the fields
+                before it are set.
         """
         for field in settings:
             if field not in self._handlers:
@@ -112,7 +113,7 @@ class SymphonyConfig:
             path: The file.
 
         Raises:
-            UserError: The file cannot be read, or it has an unknown field.
+            UserError: The file cannot be read or has no fields, or a field is unknown or its value not valid.
         """
         import yaml
 

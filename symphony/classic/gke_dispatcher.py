@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from symphony.components.usage_errors import usage_error
 from symphony.errors import UserError
 from symphony.placement import planner, tf_json
-from symphony.placement.machines import MIB
+from symphony.placement.machines import MIB, gpu_type_of
 from symphony.placement.planner import Claim, Pod
 from symphony.placement.pool import SPOT_LABEL, Pool, Taint
 from symphony.placement.tf_json import MissingError
@@ -181,8 +181,8 @@ class GKEDispatcher:
     ) -> None:
         """Request amounts of CPU, memory and GPUs in the cheapest pool that has them.
 
-        A process that requests no GPU is assigned to a pool without GPUs. A spot pool is only considered if
-        node_pool_name names it.
+        A pool with GPUs is only considered if the process requests GPUs or node_pool_name names the pool; a
+        spot pool, only if node_pool_name names it.
 
         Args:
             process: The process, as new_process() returned it.
@@ -203,7 +203,10 @@ class GKEDispatcher:
         claim = _claim(cpu, memory_m, 1 if gpu_type and gpu_count is None else gpu_count)
         word = gpu_type.lower() if gpu_type else ""
         types = [pool.gpu_type for pool in self._pools.values() if word and word in pool.gpu_type]
-        self._assign(process, process_group, claim, name, next(iter(types), word))
+        # `a100` is nvidia-tesla-a100, although nvidia-a100-80gb contains it.
+        exact = gpu_type_of(word)
+        wanted = exact if exact in types else next(iter(types), word)
+        self._assign(process, process_group, claim, name, wanted)
 
     def _pool(self, name: str) -> Pool:
         if name in self._pools:

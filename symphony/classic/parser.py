@@ -178,13 +178,13 @@ class SymphonyParser:
         return parser
 
     def get_subparser(self, name: str) -> argparse.ArgumentParser:
-        """Return the parser of a command, also of a command of `symphony` whose action the subclass replaces.
+        """Return the parser of an added command, or of a command of `symphony` that the original has, too.
 
         Args:
             name: The name of the command.
 
         Raises:
-            UserError: The command does not exist.
+            UserError: No such command was added, and the original has none.
 
         Example:
             self.get_subparser("delete").add_argument("--archive", action="store_true")
@@ -192,7 +192,9 @@ class SymphonyParser:
         if name not in self._parsers:
             row = find_row(name)
             if row is None:
-                raise UserError(f"command {name} does not exist", remedy="Add it with add_subparser()")
+                raise UserError(
+                    f"this command line has no parser for {name}", remedy="Add one with add_subparser()"
+                )
             row.declare(self.add_subparser(row.name, row.aliases, help=row.help))
         return self._parsers[name]
 
@@ -344,9 +346,10 @@ def _with_username(words: Sequence[str]) -> list[str]:
         return [*words]
     known = {name.stack for name in store.names()}
     # Other commands take one experiment, and then processes.
-    names = words[1:] if row.name.startswith("delete") else words[1:2]
-    full = {word: own for word in names if (own := SymphonyConfig().prefixed(word)) in known}
-    return [words[0], *(full.get(word, word) for word in words[1:])]
+    end = len(words) if row.name.startswith("delete") else 2
+    names = [own if (own := SymphonyConfig().prefixed(word)) in known else word for word in words[1:end]]
+    # `symphony` lacks some aliases of the original: del, ps.
+    return [row.command, *names, *words[end:]]
 
 
 def _show_error(error: SymphonyError) -> int:

@@ -123,7 +123,8 @@ def processes(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
 
 
 def process(
-    words: Sequence[str], known: Callable[[stacks.Stack], Iterable[str]] = lambda stack: stack.processes
+    words: Sequence[str],
+    known: Callable[[stacks.Stack], Iterable[str]] = lambda stack: require_up(stack).processes,
 ) -> tuple[stacks.Stack, str]:
     """Return the experiment and the process of `[EXPERIMENT] PROCESS`.
 
@@ -136,14 +137,14 @@ def process(
     def check(stack: stacks.Stack, names: Sequence[str]) -> None:
         if len(names) > 1:
             raise UserError("only a single process may be named", remedy="Write EXPERIMENT PROCESS")
-        match(names[0], known(require_up(stack)), "process")
+        match(names[0], known(stack), "process")
 
     stack, names = split(words, check, required=1)
     if not names:
         paths = listed(sorted(known(stack), key=sort_key))
         what = f"this command needs a process of {stack.display_name}"
         raise UserError(what, remedy=f"Name one of: {paths}")
-    return stack, match(names[0], known(require_up(stack)), "process")
+    return stack, match(names[0], known(stack), "process")
 
 
 def require_up(stack: stacks.Stack) -> stacks.Stack:
@@ -185,7 +186,7 @@ def split(
 
 
 def _announce(stack: stacks.Stack) -> stacks.Stack:
-    """Return the stack; print its name if it is the current one of several and no word named it."""
+    """Return the stack; print its name if no word chose it among several of the current project."""
     if stack.is_current:
         note = f"symphony: {clean(stack.display_name)}, the current experiment (`symphony switch` chooses it)"
         print(note, file=sys.stderr, flush=True)

@@ -43,11 +43,11 @@ def command(
         )
     if stack.cluster is not None:
         refuse_used(stack)
+    and_runs = " and remove its runs with their logs" if forget else ""
     if dry_run:
-        what = "delete the cluster" if stack.cluster else f"stop {size(stack)}"
+        what = "delete the cluster" if stack.cluster else f"stop {size(stack)}{and_runs}"
         print(screen.clean(f"{stack.display_name}: would {what}."))
         return 0
-    and_runs = " and remove its runs with their logs" if forget else ""
     if not yes:
         arguments.confirm(
             f"Delete the cluster {stack.display_name} with its node pools and images?"
@@ -92,8 +92,10 @@ def _forget(name: str | None, *, yes: bool, dry_run: bool, as_json: bool) -> int
 
 
 def size(stack: Stack) -> str:
-    """Return `3 processes`."""
-    return count(len(stack.processes), "process", "processes")
+    """Return `3 processes`; for a sweep, the processes of its trials."""
+    swept = sweep.read(stack.name)
+    parts = [stack] if swept is None else sweep.live_trials(swept)
+    return count(sum(len(part.processes) for part in parts), "process", "processes")
 
 
 def summary(deleted: Deleted) -> str:

@@ -59,15 +59,23 @@ def _cells(run: runs.Run) -> tuple[object, ...]:
 
 
 def _grouped(changed: list[str]) -> list[str]:
-    """Return the lines with equal reasons merged: `4 processes: new`."""
-    names: dict[str, list[str]] = {}
+    """Return the lines with equal reasons merged: `4 processes: new`.
+
+    A line without a reason, such as `config train.yaml changed`, stays as it is.
+    """
+    paths_by_why: dict[str, list[str]] = {}
+    others: list[str] = []
     for line in changed:
-        path, _, why = line.partition(": ")
-        names.setdefault(why, []).append(path)
-    return [
-        f"{paths[0] if len(paths) == 1 else f'{len(paths)} processes'}: {why}".removesuffix(": ")
-        for why, paths in names.items()
+        path, colon, why = line.partition(": ")
+        if colon:
+            paths_by_why.setdefault(why, []).append(path)
+        else:
+            others.append(line)
+    merged = [
+        f"{paths[0] if len(paths) == 1 else f'{len(paths)} processes'}: {why}"
+        for why, paths in paths_by_why.items()
     ]
+    return [*merged, *others]
 
 
 def moment(when: datetime) -> str:

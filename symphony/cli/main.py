@@ -31,13 +31,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
             sys.stdout.flush()
     except OSError as error:
-        if error.filename is not None:
+        is_of_output = isinstance(error, BrokenPipeError) or error.errno == errno.ENOSPC
+        if error.filename is not None or (_debugs() and not is_of_output):
             raise  # with --debug
         # `| head` closed the pipe, or the disk is full; the flush at exit must not fail again.
         silence()
         if isinstance(error, BrokenPipeError):
             return code
-        show_error(f"cannot write to standard output: {error.strerror}.")
+        show_error(f"cannot write to standard output or to a file: {error.strerror}.")
         return 1
     return code
 
@@ -54,7 +55,7 @@ def _run(words: list[str]) -> int:
         show_error(error.line, error.details)
         return error.exit_code
     except OSError as error:
-        # Without a file name, the output failed, which main() handles.
+        # Without a file name, a write failed, most likely of the output: main() handles it.
         if (
             isinstance(error, BrokenPipeError)
             or (error.errno == errno.ENOSPC and not error.filename)

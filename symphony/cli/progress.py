@@ -30,7 +30,7 @@ _COLOURS = {
     "lost": "bold red",
 }
 _UNDER_WAY = ("working", "stopping")
-# More rows than this are shown as a bar and the last few rows.
+# More rows than this are shown as a bar, with the rows that failed or have a note, else the last four.
 _ROWS = 16
 _BAR_COLUMNS = 10
 # The column of the notes.

@@ -51,7 +51,7 @@ def command(
         raise UserError("--min, --max, --last and --all exclude each other", remedy="Use only one of them")
     shown_name, rows = _rows(name)
     if plot is not None:
-        file = to or Path(f"{shown_name}-{plot}.svg")
+        file = to or Path(f"{shown_name}-{plot.replace('/', '-')}.svg")
         results.plot(rows, plot, file)
         print(screen.clean(f"Wrote {file}."))
         return

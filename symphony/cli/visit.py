@@ -15,7 +15,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[EXPERIMENT] [SERVICE]",
-            help="The service; by default the only exposed service.",
+            help="The service; by default the only exposed one, else the only one.",
             autocompletion=arguments.complete_service,
         ),
     ] = None,

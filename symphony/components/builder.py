@@ -13,7 +13,7 @@ from symphony.components.usage_errors import as_usage_error, usage_error
 from symphony.plan.names import listed, nearest, quoted
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
 from symphony.spec.location import caller, part_key
-from symphony.spec.order import Condition, Dependencies, dependency
+from symphony.spec.order import Condition, Names, dependency
 from symphony.spec.pod import (
     Effect,
     EmptyDirMount,
@@ -264,7 +264,7 @@ class MemberBuilder(Builder[MemberSpec]):
 
     def depends_on(
         self,
-        *others: Dependencies,
+        *others: Names,
         condition: Condition = "ready",
         timeout: float | str | None = None,
         restart_with: bool = False,

@@ -48,7 +48,7 @@ _VENDOR = Path("/sys/class/dmi/id/product_name")
 _NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
-_LEGAL_NAME = "use at most 40 lower-case letters, digits and -, a letter first"
+_LEGAL_NAME = "use at most 40 lower-case letters, digits and inner hyphens, a letter first"
 # Google names every region after a point of the compass.
 _LOCATION = re.compile(r"[a-z]+-(central|north|south|(north|south)?(east|west))[0-9]+(-[a-z])?")
 _EFFECTS = {kubernetes: google for google, kubernetes in EFFECTS.items()}
@@ -64,7 +64,7 @@ class NodePool(Checked):
     """A pool of identical machines in a GkeCluster.
 
     Args:
-        name: At most 40 lower-case letters, digits and -, a letter first; the name to give to place().
+        name: At most 40 lower-case letters, digits and inner hyphens, a letter first; place() takes it.
         machine_type: A machine type of Compute Engine.
         accelerator: The type and number of GPUs of a machine; not needed if the machine type includes GPUs.
         min: The minimum number of machines, in all zones together.
@@ -147,13 +147,13 @@ class GkeCluster(pulumi.ComponentResource):
     which images are pushed, and `pools`.
 
     Args:
-        name: At most 40 lower-case letters, digits and -, a letter first.
+        name: At most 40 lower-case letters, digits and inner hyphens, a letter first.
         location: A zone such as us-central1-a, or a region, whose control plane survives one zone.
         pools: The NodePools. A new min or max is applied in place. A new machine type or disk re-creates the
             machines one by one; a new GPU type, spot or name replaces the pool.
         own_network: Whether to create a network; by default the cluster uses the network `default`.
         release_channel: RAPID, REGULAR or STABLE.
-        deletion_protection: Whether Google refuses to delete it; symphony refuses while experiments use it.
+        deletion_protection: Whether Pulumi refuses to delete it; symphony refuses while experiments use it.
         opts: The pulumi.ResourceOptions of the component.
 
     Raises:

@@ -24,7 +24,8 @@ class Image:
 
     Args:
         name: The name of the image.
-        repository: The repository to push to; by default the setting symphony:registry followed by the name.
+        repository: The repository to push to; by default the name in the registry of symphony:registry, else
+            in that of the GkeCluster of symphony:cluster.
         context: The folder from which the Dockerfile copies files.
         dockerfile: The path of the Dockerfile, relative to the context.
         build_args: Values of the Dockerfile's ARGs; every user of the image can read them.

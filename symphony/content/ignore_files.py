@@ -46,7 +46,7 @@ class IgnoreRules:
 
 
 def rules_above(path: str, project: str) -> IgnoreRules | None:
-    """Return the rules of all folders above a path, up to its repository or its project.
+    """Return the rules of all folders above a path, up to its repository or its project, whichever is higher.
 
     path, project: absolute paths. None: one of these folders is excluded itself.
     """

@@ -31,7 +31,7 @@ class Engine:
 
 
 def find() -> Engine | None:
-    """Return the engine on PATH, else in symphony's cache, else in ~/.pulumi, where Pulumi installs it."""
+    """Return the engine on PATH, else in symphony's cache, else in $PULUMI_HOME, by default ~/.pulumi."""
     if (program := shutil.which("pulumi")) and is_complete(Path(program).parent):
         return Engine(Path(program), "PATH")
     for source, folder in (("cache", cache_folder() / "bin"), ("installer", paths.pulumi_home() / "bin")):

@@ -87,7 +87,7 @@ class Traceback:
 
 
 class Interrupted(SymphonyError):
-    """The user stopped the run."""
+    """The user or another program stopped the run."""
 
     exit_code = 130
 
@@ -100,12 +100,13 @@ def check(outcome: Outcome, owners: Mapping[str, str] = MappingProxyType({})) ->
 
 def error_of(outcome: Outcome, owners: Mapping[str, str] = MappingProxyType({})) -> SymphonyError:
     """Return the error of a run that failed or was interrupted."""
+    verb = {"preview": "plan", "destroy": "delete"}.get(outcome.verb, outcome.verb)
     if outcome.result == "interrupted" and outcome.is_terminated:
-        return terminated(outcome, outcome.verb)
+        return terminated(outcome, verb)
     if outcome.result == "interrupted":
-        verb = {"preview": "plan", "destroy": "delete"}.get(outcome.verb, outcome.verb)
         again = f"Run `symphony {verb} {outcome.stack}` to finish"
-        remedy = "Nothing was changed" if outcome.verb == "preview" else again
+        remedies = {"preview": "Nothing was changed", "refresh": "Run the command again"}
+        remedy = remedies.get(outcome.verb, again)
         return Interrupted(f"{verb} of {outcome.stack} was interrupted", remedy=remedy)
     if outcome.exit_code < 0:
         return _killed_error("the Pulumi engine")
@@ -257,7 +258,7 @@ def _known_error(text: str, stack: str, project: str) -> SymphonyError | None:
             remedy="Set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE",
         )
     if "is currently locked by" in text:
-        return _locked_error(text, stack)
+        return _locked_error(text, file_store.StackName(project, stack))
     if match := _PLUGIN.search(text):
         return _no_plugin(match["kind"], match["name"], match["version"])
     if match := re.search(r"Missing required (?:configuration variable|secret.*?) '([^']+)'", text):
@@ -286,7 +287,7 @@ def _known_error(text: str, stack: str, project: str) -> SymphonyError | None:
             remedy=f'`eval "$(symphony env)"; pulumi stack export --stack={name}` shows why',
         )
     if "This is a bug!" in text:
-        return _engine_bug(text, stack)
+        return _engine_bug(text, stack, project)
     if match := _FULL_DISK.search(text):
         return _full_disk(match, str(file_store.root()) if file_store.is_files() else "")
     if match := re.search(r"(\S+): (permission denied|read-only file system)", text):
@@ -321,14 +322,14 @@ def _unreachable(stack: str) -> SymphonyError:
     )
 
 
-def _locked_error(text: str, stack: str) -> SymphonyError:
+def _locked_error(text: str, name: file_store.StackName) -> SymphonyError:
     match = re.search(r"created by (\S+)@(\S+) \(pid (\d+)\) at (\S+)", text)
     if match is None:
         return locks.StackLocked(
-            f"{stack} is being changed by another run", remedy="Wait until that run has ended"
+            f"{name.stack} is being changed by another run", remedy="Wait until that run has ended"
         )
     since = datetime.fromisoformat(match[4]).timestamp()
-    return locks.locked_error(stack, locks.Lock(Path(), int(match[3]), match[1], match[2], since))
+    return locks.locked_error(name, locks.Lock(Path(), int(match[3]), match[1], match[2], since))
 
 
 def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
@@ -339,14 +340,15 @@ def _no_plugin(kind: str, name: str, version: str | None) -> SymphonyError:
     )
 
 
-def _engine_bug(text: str, stack: str) -> SymphonyError:
+def _engine_bug(text: str, stack: str, project: str) -> SymphonyError:
     match = re.search(r"^(?:Error|Panic):\s+(.+)", text, re.MULTILINE)
     reason = match[1].strip() if match else _first_line(text)
     if "snapshot integrity" in text:
+        name = file_store.StackName(project, stack)
         return SymphonyError(
             f"the state of {stack} is inconsistent: {reason.rpartition('refusing to use it: ')[2]}",
             where=paths.store_url(),
-            remedy=f'Run `eval "$(symphony env)"; pulumi state repair --stack={stack}`',
+            remedy=f'Run `eval "$(symphony env)"; pulumi state repair --stack={name}`',
         )
     return SymphonyError(
         f"the Pulumi CLI crashed: {reason}",

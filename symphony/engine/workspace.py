@@ -246,7 +246,7 @@ def pulumi(
         raise SymphonyError(
             f"`pulumi {' '.join(arguments[:2])}` did not end within {deadline:.0f} s",
             where=paths.store_url(),
-            remedy="Check that the state store is reachable, and run the command again",
+            remedy="Check that the state store answers (for a refresh, the cluster too), and try again",
         ) from error
     except OSError as error:
         raise binary.not_started(engine.pulumi, error.strerror) from error

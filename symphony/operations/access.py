@@ -39,7 +39,7 @@ def execute(stack: stacks.Stack, process: str, command: Sequence[str], streams: 
     """
     access, recorded, path = _process(stack, process)
     if not command or not command[0]:
-        remedy = f"Add it after --, as in `symphony exec {path} -- env`"
+        remedy = f"Add it after --, as in `symphony exec {stack.display_name} {path} -- env`"
         raise UserError("exec needs a command to run", where=path, remedy=remedy)
     return access.execute(recorded, path, command, streams)
 
@@ -113,7 +113,7 @@ def service(stack: stacks.Stack, word: str | None) -> str:
 
 
 def route(stack: stacks.Stack, name: str) -> ServiceRoute:
-    """Return the route to a service of an experiment that is up from this machine."""
+    """Return the route from this machine to a service of an experiment that is up."""
     stack, recorded = stacks.running(stack)
     return stack.on().access.route(recorded, name, stacks.addresses(stack)[name])
 
@@ -126,5 +126,5 @@ def external_address(stack: stacks.Stack, word: str) -> str:
     raise UserError(
         f"{name} of {stack.display_name} has no address outside of its cluster",
         remedy=f"`symphony visit {stack.display_name} {name}` forwards a port;"
-        " the setting symphony:expose gives it an address",
+        " the setting symphony:expose gives an address to a service declared with exposes=",
     )

@@ -29,6 +29,12 @@ _IDS = {
     "gcp:compute/network:Network": "projects/{project}/global/networks/{name}",
     "gcp:compute/subnetwork:Subnetwork": "projects/{project}/regions/{region}/subnetworks/{name}",
 }
+# Pulumi's words for a stack that does not exist, or has no cluster.
+_NOT_UP = ("no stack named", "does not have output property")
+
+
+class ClusterNotUp(UserError):
+    """The stack that declares the cluster of an experiment is not up."""
 
 
 def name_of(step: Step) -> str:
@@ -97,17 +103,24 @@ def _users(cluster: stacks.Stack) -> Iterator[stacks.Stack]:
 
 
 def with_kubeconfig(config: Mapping[str, Any], project: workspace.Workspace) -> Mapping[str, Any]:
-    """Return the settings of an experiment with the kubeconfig of its cluster, which must be up."""
+    """Return the settings of an experiment with the kubeconfig of its cluster.
+
+    Raises:
+        ClusterNotUp: There is no such stack, or it has no cluster.
+        SymphonyError: The outputs of that stack cannot be read, such as without its passphrase.
+    """
     cluster = config.get("symphony:cluster")
     if not isinstance(cluster, str) or config.get("kubernetes:kubeconfig"):
         return config
     name = workspace.stack_name(cluster, project)
     arguments = ["stack", "output", "kubeconfig", "--show-secrets", f"--stack={name}"]
     done = workspace.pulumi(project, arguments)
-    if done.returncode:
-        raise UserError(
+    if done.returncode and any(words in done.stderr for words in _NOT_UP):
+        raise ClusterNotUp(
             f"the stack {cluster}, which declares the cluster, is not up",
             where="symphony:cluster",
             remedy=f"Run `symphony up {name.stack}` first",
         )
+    if done.returncode:
+        raise errors.from_text(done.stderr, stack=name.stack, project=name.project)
     return {**config, "kubernetes:kubeconfig": done.stdout.strip()}

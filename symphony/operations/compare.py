@@ -46,8 +46,11 @@ def differences(name: StackName, before: Run, after: Run) -> Differences:
     runs_declared = zip(both, declared, strict=True)
     unknown = [f"declaration of run {run.number}" for run, inputs in runs_declared if not inputs]
     unknown += [f"code of run {run.number}" for run, tree in zip(both, trees, strict=True) if tree is None]
-    settings = [{**_settings(run), **run.parameters} for run in both]
-    commits = [str(run.git or "none") for run in both]
+    # The record of a plain `pulumi up`, and a damaged one, name no user and have no settings.
+    bare = [run for run in both if not run.user]
+    unknown += [f"settings and git of run {run.number}" for run in bare]
+    settings = [{} if bare else {**_settings(run), **run.parameters} for run in both]
+    commits = ["" if bare else str(run.git or "none") for run in both]
     return Differences(
         declaration=tuple(_declaration(*declared)) if all(declared) else (),
         settings={
@@ -65,12 +68,15 @@ def unified(name: StackName, before: Run, after: Run) -> Iterator[str]:
     """Yield the lines of a diff of the declarations, the settings and the code."""
     both = (before, after)
     declared = [runs.plan_file(name, run.number).get("declared", {}) for run in both]
-    yield from _diff("declaration", *map(_json_lines, declared))
-    yield from _diff("settings", *(_json_lines(_settings(run)) for run in both))
-    yield from _diff("parameters", *(_json_lines(run.parameters) for run in both))
-    trees = [_tree(run) or {} for run in both]
-    for file in _code(*trees):
+    if all(declared):
+        yield from _diff("declaration", *map(_json_lines, declared))
+    if all(run.user for run in both):
+        yield from _diff("settings", *(_json_lines(_settings(run)) for run in both))
+        yield from _diff("parameters", *(_json_lines(run.parameters) for run in both))
+    trees = [tree for run in both if (tree := _tree(run)) is not None]
+    for file in _code(*trees) if len(trees) == len(both) else ():
         yield from _diff(file, *(_file_lines(tree.get(file)) for tree in trees))
+    yield from (f"not compared: {part}" for part in differences(name, before, after).unknown)
 
 
 def _settings(run: Run) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from symphony.engine import errors, workspace
 from symphony.engine.run.events import Failed, Outcome, Started
 from symphony.engine.run.run import Run
 from symphony.engine.state import file_store, locks, store
-from symphony.errors import SymphonyError, UserError
+from symphony.errors import SymphonyError
 from symphony.operations import cluster, runs, selected_stack, stacks, sweep
 from symphony.operations.up import Progress, progress_of
 from symphony.plan.names import is_name, listed, physical_name
@@ -80,15 +80,15 @@ def _delete_sweep(stack: stacks.Stack, swept: sweep.Sweep, *, forget: bool) -> I
         sweep.forget(swept)
     else:
         sweep.set_stopped(stack.name)
-    folders = [folder for trial in swept.trials if (folder := runs.folder_of(swept.stack_of(trial))).is_dir()]
+    names = [swept.stack_of(trial) for trial in swept.trials]
     yield Deleted(
         stack.display_name,
         sum(event.processes for event in deleted),
         sum(event.orphans for event in deleted),
         sum(event.seconds for event in deleted),
         "",
-        len(folders),
-        runs.size(folders),
+        sum(len(runs.numbers(name)) for name in names),
+        runs.size(map(runs.folder_of, names)),
     )
 
 
@@ -204,7 +204,7 @@ class _Stopping:
         self._began = self._looked = time.monotonic()
 
     def look(self) -> Iterator[Progress]:
-        """Yield changes since the last look, at most twice a second."""
+        """Yield the processes that have ended, and all that still end, at most twice a second."""
         now = time.monotonic()
         if now - self._looked >= _PERIOD and self._graces:
             self._looked = now
@@ -290,8 +290,7 @@ def _delete_orphans(stack: stacks.Stack, project: workspace.Workspace) -> int:
     config = workspace.stack_config(project, stack.name.stack)
     try:
         config = cluster.with_kubeconfig(config, project)
-    except UserError:
-        # The cluster no longer exists.
+    except cluster.ClusterNotUp:
         return 0
     settings = settings_reader.read_settings(config)
     backend = registry.get(settings.backend)

@@ -29,7 +29,7 @@ class Git(msgspec.Struct, frozen=True):
 
 
 def state(folder: Path) -> tuple[Git | None, bytes]:
-    """Return the state of a folder's repository and its diff to the commit; None without a repository.
+    """Return the state of a folder's repository and its diff to the commit; None if git does not tell.
 
     A diff of more than _LONGEST_DIFF bytes is cut, and `apply` then raises an error.
     """

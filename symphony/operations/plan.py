@@ -68,7 +68,7 @@ class Planned:
         changes: The change of each process, with the reasons.
         unused: Settings that the backend does not use.
         now: The current number of processes.
-        images: The images to build.
+        images: The images that change: to build, or pushed by an earlier run.
         manifests: The Kubernetes manifests.
         code: The files of each code digest.
         program: The files of the program, with the time of their last change.

@@ -243,7 +243,7 @@ def require_undisturbed(name: StackName) -> None:
         raise SymphonyError(what, remedy=f"`symphony up {stack.display_name}` starts it again")
     for lock in locks.read(name.project, name.stack):
         if not locks.is_dead(lock):
-            raise locks.locked_error(name.stack, lock)
+            raise locks.locked_error(name, lock)
 
 
 def _exit_code(statuses: Sequence[ProcessStatus], goal: Goal, decisive: Collection[str]) -> int | None:

@@ -294,10 +294,10 @@ class Recording:
             folder = new_folder(self.name)
             run.number = int(folder.name)
             write(self.name, run)
-        except OSError as error:
+        except (OSError, SymphonyError) as error:
             if folder is not None:
                 remove(folder)
-            return f"this run is not recorded: {error.strerror or error}"
+            return f"this run is not recorded: {getattr(error, 'strerror', None) or error}"
         self.run = run
         with _missing_on_error(run, "the plan"):
             files.replace(folder / PLAN, json.dumps(_masked(content), indent=1).encode())

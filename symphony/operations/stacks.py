@@ -92,7 +92,7 @@ class Stack:
         return {component.name: component.inputs.get(DECLARED, {}) for component in components}
 
     def equal_workers(self, paths: Iterable[str]) -> dict[str, str]:
-        """Return the other equal workers of some processes, each with the process that it belongs to."""
+        """Return the other equal workers of some processes, each with one of these in the same rendezvous."""
         meets = {path: rendezvous_of(inputs) for path, inputs in self.declared_processes.items()}
         leaders = {meets[path]: path for path in paths if meets.get(path) is not None}
         others = {path: leaders[service] for path, service in meets.items() if service in leaders}

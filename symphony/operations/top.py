@@ -44,7 +44,7 @@ class Edge:
         ready: Whether the process that binds it is ready.
         listens: Whether that process listens; None on other machines.
         connected: The processes that have a connection to it now; empty on other machines.
-        seconds: The time that the last check took to connect; None without a check.
+        seconds: The time that the last check took to connect; None if it failed, or without a check.
         trouble: The reason why the clients get no answer.
         since: When the trouble began, in seconds since the epoch; None if it began before the first look.
     """

@@ -113,7 +113,7 @@ class Ended:
     @property
     def has_begun(self) -> bool:
         """Return whether any process has begun; a lost one that never restarted may not have."""
-        return any(s.state not in ("waiting", "lost") or s.restarts for s in self.statuses)
+        return any(s.state not in ("waiting", "blocked", "lost") or s.restarts for s in self.statuses)
 
     def __str__(self) -> str:
         counts = Counter(status.state for status in self.statuses)
@@ -170,7 +170,8 @@ def up(
     recorded = RecordedStack(selected_stack.recorded_stack(selected), restart)
     cluster.resume(selected)
     verb = "restart" if restart else "up"
-    recording = _recording(selected, recorded.stack, verb)
+    from_script = selected.workspace.hidden or program is not None
+    recording = _recording(selected, recorded.stack, verb, from_script=from_script)
     options = options or [f"--replace={urn}" for urn in recorded.replaced]
     start = partial(engine_run, "up", selected, recorded.request(selected), options, program=program)
     statuses, trouble = (), ""
@@ -185,11 +186,15 @@ def up(
         recording.end(statuses, trouble)
 
 
-def _recording(selected: SelectedStack, stack: stacks.Stack, command: str) -> runs.Recording:
+def _recording(
+    selected: SelectedStack, stack: stacks.Stack, command: str, *, from_script: bool
+) -> runs.Recording:
     config = {**selected.config, **selected.overrides}
     secret = [key for key, setting in config.items() if isinstance(setting, workspace.Secret)]
     project = selected.workspace
-    return runs.Recording(stack, command, project.folder, config, secret, from_script=project.hidden)
+    return runs.Recording(
+        stack, command, project.folder, config, secret, from_script=from_script or project.hidden
+    )
 
 
 def _up(
@@ -447,7 +452,8 @@ def _interrupted_operations(message: str) -> str:
     if not begun:
         return ""
     foreign = ", ".join(_resource_name(urn) for urn in begun if "symphony:index:" not in urn)
-    refresh = f'`eval "$(symphony env)"; pulumi refresh` shows the state of {foreign}'
+    stack = next(iter(begun)).removeprefix("urn:pulumi:").partition("::")[0]
+    refresh = f'`eval "$(symphony env)"; pulumi refresh -s {stack}` repairs the state of {foreign}'
     remedy = refresh if foreign else "this run completes it"
     return f"an earlier run was interrupted at {', '.join(map(_resource_name, begun))}: {remedy}"
 

@@ -312,7 +312,8 @@ def _wrong_share(pod: Pod, allocatable: Amounts, claims: Sequence[Amounts], tota
     for claim, amounts in (*zip(pod.claims, claims, strict=True), *wholes):
         fits = _pods_per_machine(allocatable, amounts + Amounts(pods=1 - amounts.pods))
         if claim.parts and fits != claim.parts:
-            return f"has room for {fits} of these per machine, not for {claim.parts}: request less"
+            change = "less" if fits < claim.parts else "more"
+            return f"has room for {fits} of these per machine, not for {claim.parts}: request {change}"
     return ""
 
 

@@ -19,7 +19,8 @@ class BackendLimits:
         backend: The name of the backend.
         physical_name: The name of the tmux session, the namespace or the Slurm job.
         starts: What a process needs in order to start: "command" or "image".
-        supports: The settings that have an effect; the plan lists all others as not used.
+        supports: The settings that have an effect, among those that vary by backend; the plan lists the
+            others of these as not used.
         one_host: Whether all processes share the ports of a single machine.
         host_of: The format of a service's host; `{service}` is its name.
         bind_host: The address that a binding process binds.

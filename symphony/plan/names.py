@@ -27,7 +27,7 @@ def is_label(name: str) -> bool:
 
 
 def is_experiment(name: str) -> bool:
-    """Return whether Pulumi accepts the name for a stack: a letter or digit, then 62 of them or `-_.`."""
+    """Return whether an experiment may have the name: a letter or digit, then at most 62 of them or `-_.`."""
     return _EXPERIMENT.fullmatch(name) is not None
 
 
@@ -73,7 +73,7 @@ def as_label(name: str) -> str:
 
 
 def as_stack(name: str) -> str:
-    """Return the name if Pulumi accepts it for a stack, else the nearest; itself if there is none."""
+    """Return the name if an experiment may have it, else the nearest valid name; itself if there is none."""
     return name if is_experiment(name) else as_name(name) or name
 
 

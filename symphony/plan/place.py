@@ -243,7 +243,8 @@ def _misfits(
         # True if only a taint keeps the pod from a pool.
         alone = any(lack.startswith("has the taint ") and "," not in lack for lack in lacking.values())
         taint = ", name the pool or tolerate its taint" if alone else ""
-        remedy = f"request less{spot}{taint}, or change the pools of the cluster"
+        change = "more" if any(lack.endswith("request more") for lack in lacking.values()) else "less"
+        remedy = f"request {change}{spot}{taint}, or change the pools of the cluster"
         yield Problem(what, remedy, (by_name[pod.name].line,))
 
 

@@ -100,7 +100,7 @@ def error_report(error: SymphonyError) -> dict[str, Any]:
     """Return an error as plain values for the symphony command; the engine passes on only its text."""
     if isinstance(error, PlanError):
         return {"experiment": error.experiment, "problems": msgspec.to_builtins(error.problems)}
-    parts = {"what": error.what, "where": error.where, "remedy": error.remedy}
+    parts = {"what": error.what, "where": error.where, "remedy": error.remedy, "details": error.details}
     return {"error": {**parts, "is_users": isinstance(error, UserError)}}
 
 
@@ -111,7 +111,8 @@ def error_in(report: Mapping[str, Any]) -> SymphonyError | None:
     if (parts := report.get("error")) is None:
         return None
     kind = UserError if parts["is_users"] else SymphonyError
-    return kind(parts["what"], where=parts["where"], remedy=parts["remedy"])
+    details = tuple(parts.get("details", ()))
+    return kind(parts["what"], where=parts["where"], remedy=parts["remedy"], details=details)
 
 
 def would_move(stack: str, runs_on: str, backend: str, back: str = "", where: str = "") -> UserError:

@@ -49,7 +49,7 @@ def physical_name_is_valid(spec: ExperimentSpec, limits: BackendLimits) -> Itera
 def experiment_name_is_valid(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     if not is_experiment(spec.name) and not (spec.accepts_classic_names and as_name(spec.name)):
         yield Problem(
-            f"the experiment is called {quoted(spec.name)}, which Pulumi does not accept as a name",
+            f"the experiment is called {quoted(spec.name)}, which is not a valid name",
             f'use letters, digits, "-", "_" and ".", at most {MAX_NAME}, with a letter or digit first',
             (spec.where,),
         )
@@ -130,11 +130,11 @@ def services_have_valid_names(spec: ExperimentSpec, limits: BackendLimits) -> It
 def names_are_distinct(spec: ExperimentSpec, _limits: BackendLimits) -> Iterator[Problem]:
     """Refuse names that become equal in a backend or in variables: web-1, web_1, Web-1."""
     first: dict[str, ServiceUse] = {}
-    for path, _, use in _uses(spec, "binds", "exposes"):
+    for path, verb, use in _uses(spec, "binds", "exposes"):
         other = first.setdefault(as_label(use.name) or use.name, use)
         if other.name != use.name:
             names = f"{quoted(use.name)}, which differs from {quoted(other.name)}"
-            what = f"{path} binds {names} only in -, _ or case"
+            what = f"{path} {verb} {names} only in -, _ or case"
             yield Problem(what, "give one of them another name", (other.where, use.where))
 
 
@@ -217,7 +217,7 @@ def ports_are_free(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Prob
 
 SECRETS_VARIABLE = "SYMPH_SECRETS_DIR"
 CONFIGS_VARIABLE = "SYMPH_CONFIGS_DIR"
-# Variables that symphony itself sets in every process.
+# Variables that symphony itself sets, some only on some backends or for some processes.
 OWN_VARIABLES = {
     "SYMPHONY_ID": "it identifies the process",
     SECRETS_VARIABLE: "it is the folder of the experiment's secrets",
@@ -443,11 +443,13 @@ def order_fits_pods(spec: ExperimentSpec, limits: BackendLimits) -> Iterator[Pro
             if other_pod != pod:
                 edges.setdefault(pod, {})[other_pod] = dependency
             elif on != path:
-                what = f"{path} waits for {on}, but the processes of a group start together, in one pod"
+                group = f"processes of a group cannot wait for one another on {limits.backend}"
+                what = f"{path} waits for {on}, but {group}"
                 yield Problem(what, "move one of them out of the group", (dependency.where,))
     has_own_cycle = any(order_has_no_cycle(spec, limits))
     for cycle in () if has_own_cycle else _cycles(edges):
-        what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}; the processes of a group start together"
+        why = f"on {limits.backend} groups must not wait in a cycle"
+        what = f"{cycle[0]} waits for itself: {' -> '.join(cycle)}; {why}"
         lines = tuple(edges[pod][on].where for pod, on in itertools.pairwise(cycle))
         yield Problem(what, "remove one of these dependencies", lines)
 

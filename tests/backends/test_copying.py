@@ -249,6 +249,14 @@ def test_an_impossible_local_copy_is_a_one_line_error(
     assert list((tmp_path / "final").iterdir()) == []
 
 
+def test_a_file_or_folder_is_not_copied_onto_or_into_itself(tree: Path) -> None:
+    (tree / "a").write_bytes(bytes(3 << 20))
+    for target, message in ((tree / "a", "onto itself"), (tree / "inner", "into itself")):
+        with pytest.raises(UserError, match=message):
+            copy(tree / "a" if target.name == "a" else tree, target, lambda _: None)
+    assert (tree / "a").stat().st_size == 3 << 20
+
+
 def test_the_destination_of_a_copy_follows_the_rules_of_cp(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert final_name(str(tmp_path), "a") == tmp_path / "a"

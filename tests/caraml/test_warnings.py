@@ -101,6 +101,14 @@ def test_the_error_for_an_unserialized_value_names_a_serializer(data, serializer
         pusher.close(0)
 
 
+@pytest.mark.parametrize(("data", "serializer"), [({1}, "json"), (1, "str")])
+def test_the_error_for_a_value_that_a_serializer_refuses_names_it(data, serializer):
+    with caraml.ZmqPusher(address="127.0.0.1:9", serializer=serializer) as pusher:
+        with pytest.raises(caraml.EncodeError, match=f"serializer='{serializer}'"):
+            pusher.push(data)
+        pusher.close(0)
+
+
 @pytest.mark.timeout(20)
 def test_sockets_work_with_zmq_poller_and_an_asyncio_context():
     context = zmq.asyncio.Context()

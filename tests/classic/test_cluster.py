@@ -144,7 +144,7 @@ MISTAKES = [
     ("cluster.login('rand', 'alice')", "needs a terminal"),
     ("cluster.set_experiment('nobody')", "no experiment"),
     ("Cluster.new('tmux', oops=1)", "The options are: preamble_cmds, start_dir, server_name"),
-    ("TmuxCluster(oops=1)", 'a tmux cluster has no option "oops"'),
+    ("TmuxCluster(oops=1)", 'TmuxCluster has no option "oops"'),
     ("Cluster.new('kube', server_name='x')", 'a kubernetes cluster has no option "server_name"'),
     ("Cluster.new('kube', contex='x')", "kubeconfig, context, image, namespace, pod_security, expose"),
     ("Cluster.new('kube', kubeconfig='a: b\\nc: d')", "Write it to a file and give its path"),

@@ -49,7 +49,7 @@ def test_an_invalid_setting_is_a_one_line_error_with_a_remedy(
     (line,) = ran.err.splitlines()
     assert message in line
     assert f"numint:{setting} in stacks/Pulumi.numint.yaml" in line
-    assert f"`pulumi config rm numint:{setting}`" in line
+    assert f"`pulumi config rm numint:{setting} --stack numint`" in line
     assert sandbox.trees() == {}
     assert sandbox.stacks() == set()
 

@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from symphony.backends.observe import ProcessStatus
-from symphony.cli import diff
+from symphony.cli import diff, history
 from symphony.engine import workspace
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
-from symphony.operations import kept_code, rerun, run_logs, runs
+from symphony.operations import compare, kept_code, rerun, run_logs, runs
 from symphony.operations.git import state as read_git_state
 from symphony.operations.selected_stack import SelectedStack, sweeps_folder
 from tests.sandbox import Sandbox
@@ -218,6 +218,22 @@ def test_without_a_name_trials_are_no_experiments_with_runs(
         runs.find(None)
     assert error.value.remedy == "Name one of: grid, lab"
     assert runs.find("grid.2").stack == "grid.2"
+
+
+def test_settings_that_a_record_does_not_have_are_unknown_and_not_removed() -> None:
+    """The record of a plain `pulumi up` names no user."""
+    _record(1, user="ana", settings={"rl:lr": "0.1"})
+    _record(2)
+    before, after = runs.read(NAME, 1), runs.read(NAME, 2)
+    different = compare.differences(NAME, before, after)
+    assert (different.settings, different.git) == ({}, ())
+    assert "settings and git of run 2" in different.unknown
+    assert [*compare.unified(NAME, before, after)] == [f"not compared: {part}" for part in different.unknown]
+
+
+def test_changed_files_are_not_counted_as_processes() -> None:
+    changed = ["a: new", "b: new", "config x.yaml changed", "config y.yaml changed"]
+    assert history._grouped(changed) == ["2 processes: new", *changed[2:]]  # pyright: ignore[reportPrivateUsage]
 
 
 def test_older_than_never_selects_a_run_that_is_still_running() -> None:

@@ -72,7 +72,7 @@ these resources to complete. For example, if you are using AWS, you can confirm 
         (f"{EXPERIMENT}$symphony:index:Process$kubernetes:core/v1:Pod::b", "this run completes it"),
         (
             f"{STACK}gcp:storage/bucket:Bucket::b",
-            '`eval "$(symphony env)"; pulumi refresh` shows the state of b',
+            '`eval "$(symphony env)"; pulumi refresh -s rl` repairs the state of b',
         ),
     ],
     ids=["ours", "foreign"],

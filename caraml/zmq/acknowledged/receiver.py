@@ -1,8 +1,8 @@
 """ZmqReceiver: acknowledged delivery, the receiving side; see sender.py for the promise.
 
 The sender forgets a message when the receiver reports it as finished. With `finish='received'` that is when
-`recv` returns it; with `finish='processed'` at the next `recv`, or when the loop's handler returns, so that
-the message of a receiver that is killed in between goes to another one.
+`recv` returns it; with `finish='processed'` at the next `recv` or at `close`, or when the loop's handler
+returns or raises, so that the message of a receiver that is killed in between goes to another one.
 
 protocol.py tells what the fields of a head mean in each kind of frame.
 """
@@ -66,7 +66,7 @@ class ZmqReceiver(LoopingEndpoint):
     `deserializer`, `callback(socket)`, `timeout`, `finish` (see above), and `window` messages and
     `window_bytes` that one sender may have unacknowledged. After a `recv`, `sender` and `identifier` identify
     the message, and `redelivered` tells whether a receiver that died may have had it. `duplicates` counts the
-    dropped messages that had come before over the same connection.
+    dropped messages that had come before over the same connection. `hwm` has no effect.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class ZmqReceiver(LoopingEndpoint):
                 return data
 
     def start_loop(self, handler: Callable[[Any], Any], blocking: bool = False) -> threading.Thread | None:
-        """Start the loop; a message is finished when the handler returns."""
+        """Start the loop; a message is finished when the handler returns or raises."""
         self._processed = True
         return super().start_loop(handler, blocking)
 

@@ -71,7 +71,7 @@ HEARTBEAT = 5.0
 ASK_AGAIN = 1.0
 CLOSE_TIMEOUT = 10.0
 _FLUSH_AT_EXIT = 0.05
-_READ_EVERY = 32
+_READ_EVERY = 32  # messages sent
 _MAX_UNREAD = 1 << 16  # more than the acknowledgements of a window
 _MAX_ANSWER_BYTES = 1 << 10  # enough for a handshake with keys; answers are shorter
 
@@ -80,7 +80,8 @@ class ZmqSender(Endpoint):
     """Sends messages that must arrive; connects unless `bind=True`. It takes the keywords of ZmqSocket, and:
 
     `timeout` seconds (negative: for ever) that `send` may wait for room in the window, and after which it
-    raises if nothing is acknowledged; `serializer`; `callback(socket)`. `heartbeat` is 5 seconds by default.
+    raises if nothing is acknowledged; `serializer`; `callback(socket)`. `heartbeat` is 5 seconds by default;
+    `hwm` has no effect.
     """
 
     def __init__(

@@ -161,8 +161,9 @@ class ZmqPub(Endpoint):
         self._fast_bytes = -1
         self._reject(
             MalformedMessageError(
-                f"a subscriber was disconnected: it sent {nbytes} bytes of subscriptions at once, more than"
-                " the publisher accepts; subscribe to fewer topics, such as a common prefix"
+                f"a subscriber was disconnected: it sent {nbytes} bytes of subscriptions at once; it, or all"
+                " subscribers together, sent more than the publisher accepts; subscribe to fewer topics,"
+                " such as a common prefix"
             )
         )
 
@@ -205,7 +206,7 @@ class ZmqPub(Endpoint):
         while (count := self.subscribers(topic)) < n:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise self._timeout_error(f"{n} subscribers; {count} connected", timeout)
+                raise self._timeout_error(f"{n} subscriptions; there are {count}", timeout)
             with self._wire:
                 self._wire.check()
                 self.socket.unwrap().poll(min(100, int(left * 1000) + 1))

@@ -51,8 +51,8 @@ class ZmqSub(LoopingEndpoint):
     `topic` of the first subscription (see `subscribe`; a topic is a prefix, '' is everything),
     `deserializer`, `callback(socket)`, `timeout` seconds that `recv` may block, `policy='latest'` to receive
     only the newest message that has arrived. After a `recv`, `topic` is that of the message. `missed` counts
-    the messages of subscribed topics that were dropped because the subscriber was too slow, or skipped by
-    'latest'.
+    the messages of subscribed topics that were lost, because the subscriber was too slow or disconnected, or
+    skipped by 'latest'.
     """
 
     def __init__(

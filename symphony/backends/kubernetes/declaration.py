@@ -140,7 +140,7 @@ def _order(spec: ExperimentSpec, settings: Settings) -> Problems:
         for wait in dependencies_of(group, process):
             if wait.restart_with and part.pod.restart_policy == "Always":
                 what = f'{part.name} restarts with {wait.on}, which excludes restart_policy "Always"'
-                yield Problem(what, 'set its restart_policy to "OnFailure"', (wait.where,))
+                yield Problem(what, f'set restart_policy of {part.name} to "OnFailure"', (wait.where,))
         rendezvous = process.rendezvous if group is None else None
         is_first = rendezvous is not None and rendezvous.size > 1 and rendezvous.rank == 0
         if is_first and part.pod.restart_policy == "Always":
@@ -191,7 +191,7 @@ def _files(setting: str, noun: str, kind: str, spec: ExperimentSpec, sizes: Mapp
         if not re.fullmatch(r"[-._a-zA-Z0-9]{1,253}", name) or name.startswith(".."):
             yield Problem(
                 f"the {noun} {quoted(name)} has a name that a Kubernetes {kind} cannot hold",
-                'rename it with letters, digits, "-", "_" and "."',
+                'rename it with at most 253 letters, digits, "-", "_" and ".", not ".." at the beginning',
                 (spec.at(setting),),
             )
 
@@ -206,7 +206,7 @@ def _characters(part_name: str, owner: ExperimentSpec | _Part) -> Problems:
         texts = owner.env.items() if is_env else ((setting.name, text) for text in _strings(value))
         for name, text in texts:
             if character := _refused_character(text):
-                what = f"{'env ' if is_env else ''}{name} of {part_name} contains the control character"
+                what = f"{'env ' if is_env else ''}{name} of {part_name} contains the character"
                 where = owner.at(f"env {name}" if is_env else name)
                 yield Problem(f"{what} {character}: {quoted(text, 30)}", _USE_A_FILE, (where,))
 
@@ -318,7 +318,7 @@ def _yml(part_name: str, setting: str, yml: Values, part: _Part, settings: Setti
         remedy = "remove it, or allow it with symphony:podSecurity: privileged"
         mistakes += [(f"asks for {what}", remedy) for what in sorted(set(_dangers(yml)))]
     if character := _refused_character(json.dumps(yml, ensure_ascii=False, default=str)):
-        mistakes.append((f"contains the control character {character}", _USE_A_FILE))
+        mistakes.append((f"contains the character {character}", _USE_A_FILE))
     for what, remedy in mistakes:
         yield Problem(f"{setting} of {part_name} {what}", remedy, (part.at(setting),))
 

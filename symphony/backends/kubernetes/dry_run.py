@@ -184,7 +184,8 @@ def _find_setting(field: str, pod: Values, part: _Part) -> tuple[str, Location, 
         setters = [owner for owner in owners if any(key.split(" ")[0] == setting for key in owner.lines)]
         if short.startswith(start) and setters:
             return _path(setters[0], part), setters[0].at(setting), short
-    if part.pod.pod_yml:
+    # A refusal without a field, such as by a quota or a policy, may concern any setting.
+    if part.pod.pod_yml and field:
         return f"pod_yml of {_path(part, part)}", part.at("pod_yml"), field
     return _path(part, part), part.where, short
 

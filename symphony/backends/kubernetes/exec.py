@@ -119,7 +119,7 @@ def open_streams(
     if not connection.can_end:
         connection.close()
         raise SymphonyError(
-            "exec and scp need Kubernetes 1.30 or newer, and this cluster is older",
+            "exec, ssh and scp need Kubernetes 1.30 or newer, and this cluster is older",
             remedy="Use `kubectl exec` or `kubectl cp`, or upgrade the cluster",
         )
     return connection

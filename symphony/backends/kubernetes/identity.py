@@ -29,7 +29,8 @@ NAMESPACE = "namespace"
 _ENCRYPTED = "4dabf18193072939515e22adb298388d"
 _ENCRYPTED_REMEDY = (
     "The stack's kubernetes:kubeconfig is encrypted in its state, so symphony uses your default kubeconfig:"
-    " add that context to it, or write the text to a file and set kubernetes:kubeconfig to its path"
+    " add that context to it, or write the text to a file, set kubernetes:kubeconfig to its path, and run"
+    " `symphony up`"
 )
 
 
@@ -51,7 +52,7 @@ def client_for(recorded: Recorded) -> Client:
         stack = paths.stack_of(recorded.owner)
         remedy = _ENCRYPTED_REMEDY if is_encrypted else "Point the context at that cluster again"
         raise UserError(
-            f"{'' if context else 'the current '}context {context}"
+            f"{f'context {context}' if context else 'the current context'}"
             f"{' of your default kubeconfig' if is_encrypted else ''} now means another cluster than the one"
             f" where {stack} runs",
             remedy=f"{remedy}; if that cluster no longer exists, {_forget_remedy(stack)}",

@@ -32,7 +32,7 @@ class Inventory:
         pods: The pods without a controller, by name.
         services: The Services without a controller, by name.
         jobs: symphony's Jobs, by name.
-        job_pods: The pods of Jobs, by their names in the plan.
+        job_pods: The pods of Jobs, by the names of the Jobs.
         now: The time of the server's clock.
     """
 
@@ -80,10 +80,14 @@ def namespace_conflict(client: Client, namespace: str, owner: str, *, create: bo
     """Return why the experiment may not use this namespace, and the remedy; None if it may."""
     try:
         existing = client.find(path_of("namespaces", name=namespace))
-    except Forbidden:
+    except Forbidden as error:
         if not create:
             return None
-        raise
+        remedy = (
+            "Ask an administrator to create the namespace with the Role that `symphony rbac` prints,"
+            " and set symphony:createNamespace to false"
+        )
+        raise Forbidden(error.status, error.reason, error.what, remedy) from error
     if existing is None:
         why = "does not exist, and symphony:createNamespace is false"
         remedy = "ask an administrator to create it, or remove symphony:createNamespace"
@@ -147,7 +151,7 @@ def jobs_not_failed(client: Client, namespace: str) -> dict[str, Body]:
 
 
 def pod_of(client: Client, namespace: str, name: str) -> Body | None:
-    """Return a pod by its name in the plan; the pods of a Job have other names in the cluster."""
+    """Return a pod by the name of its manifest; the pods of a Job have other names in the cluster."""
     items = client.items(path_of("pods", namespace), labelSelector=f"{labels.POD}={name}")
     return labels.by_pod(items).get(name)
 
@@ -178,7 +182,7 @@ def refuse_foreign_objects(
             foreign.setdefault(other_owner, []).append(f"the {kind} {body['metadata']['name']}")
     if foreign:
         conflicts = [f"{_belongs(names, namespace)} to {other}" for other, names in foreign.items()]
-        remedy = "Rename your processes or services, or set symphony:namespace to another namespace"
+        remedy = "Rename the stack or its processes and services, or set symphony:namespace to another"
         raise UserError("; ".join(conflicts), remedy=remedy)
 
 
@@ -230,7 +234,10 @@ def attempt(live: Inventory, owner: str, name: str, controller: str = workloads.
 
 
 def _is_kept(live: Inventory, body: Body) -> bool:
-    """Return whether the next `up` leaves a pod or a Job alone; not a Job whose pod symphony stopped."""
+    """Return whether the next `up` leaves a pod or a Job alone.
+
+    It leaves a Job whose pod was stopped because the experiment completed, but not for another reason.
+    """
     if body.get("kind") != workloads.JOB:
         return pod_status.is_good(body)
     pod = live.job_pods.get(str(body["metadata"]["name"]))
@@ -329,7 +336,9 @@ def end_orphans(
     planned: Mapping[str, Collection[str]],
     more: Mapping[str, str],
 ) -> None:
-    """Delete every undeclared object of the owner, as an interrupted run leaves them; wait for their end.
+    """Delete every undeclared Job, pod, Service, ConfigMap and Secret of the owner; wait for their end.
+
+    An interrupted run leaves such objects. It may also leave the supervisor's service account and Role.
 
     planned: the names of the declared objects, by kind.
     more: path -> uid of more objects to delete.

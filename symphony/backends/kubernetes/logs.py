@@ -35,7 +35,7 @@ _LAST_LINES_DEADLINE = 10.0
 
 @dataclass(frozen=True)
 class Container:
-    """The container of the process `path`; pod: the pod's name in the plan."""
+    """The container of the process `path`; pod: the name of the pod's manifest."""
 
     path: str
     pod: str

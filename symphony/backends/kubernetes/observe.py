@@ -237,7 +237,7 @@ def ensure_same_location(
 
 
 def terminate_early(recorded: Recorded) -> None:
-    """Delete all pods at once; the cluster deletes the contents of a namespace late, kind by kind."""
+    """Delete all pods at once if symphony made the namespace, whose contents the cluster deletes late."""
     with contextlib.suppress(SymphonyError):
         inventory.end_pods(client_for(recorded), recorded.physical_name, recorded.owner)
 
@@ -277,21 +277,24 @@ def list_everywhere() -> Iterator[tuple[str, Owned | SymphonyError, str]]:
             yield context, error, ""
             continue
         paths_of: dict[tuple[str, str], list[str]] = {}
+        # Others may have experiments in the same namespace.
+        selector_of: dict[tuple[str, str], str] = {}
         for namespace in namespaces:
             paths_of[labels.annotation(namespace, labels.OWNER), text(namespace, "metadata", "name")] = []
         owns_namespace = set(paths_of)
         for pod in pods:
             key = labels.annotation(pod, labels.OWNER), text(pod, "metadata", "namespace")
             paths_of.setdefault(key, []).extend(workloads.names_of(pod))
+            selector_of[key] = f"{labels.EXPERIMENT}={text(pod, 'metadata', 'labels', labels.EXPERIMENT)}"
         for (owner, name), paths in paths_of.items():
             is_own = (owner, name) in owns_namespace
-            objects = f"namespace {name}" if is_own else f"-n {name} pods -l {labels.OURS}"
+            objects = f"namespace {name}" if is_own else f"-n {name} pods -l {selector_of[owner, name]}"
             command = f"kubectl --context {context} delete {objects}"
             yield context, Owned(owner, name, tuple(sorted(paths))), command
 
 
 def pods_of(client: Client, namespace: str) -> Mapping[str, Values]:
-    """Return symphony's pods in a namespace, by their names in the plan."""
+    """Return symphony's pods in a namespace, by the names of their manifests."""
     return labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))
 
 

@@ -86,7 +86,7 @@ def gated_status(
     Args:
         status: The status of the process.
         process: The inputs and outputs of the process in the state.
-        pods: The pods of the experiment, by their names in the plan.
+        pods: The pods of the experiment, by the names of their manifests.
     """
     waits = tuple(dict.fromkeys(f"{wait['path']} ({wait['condition']})" for wait in process["waits_for"]))
     why = status.why or f"for {', '.join(waits) or 'the other workers'}"
@@ -118,7 +118,7 @@ def is_good(pod: Values) -> bool:
 def is_hopeless(pod: Values) -> bool:
     """Return whether the pod has trouble that waiting rarely cures, if it lasts.
 
-    A container that runs and is not ready counts too, so callers wait for a while first.
+    A container that runs and is not ready counts too, so a watch waits for a while first.
     """
     if supervisor.is_gated(pod):
         return False

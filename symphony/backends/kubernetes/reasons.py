@@ -77,8 +77,8 @@ def job_statuses(
     Args:
         client: The cluster.
         namespace: The namespace of the experiment.
-        kinds: The kind of each pod's controller, by the pod's name in the plan.
-        pods: The existing pods, by their names in the plan.
+        kinds: The kind of each pod's controller, by the name of the pod's manifest.
+        pods: The existing pods, by the names of their manifests.
     """
     missing = {
         name: kind

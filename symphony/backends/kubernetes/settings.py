@@ -44,8 +44,8 @@ class Settings(StackSettings):
     pod_security: str = setting(
         Literal["baseline", "restricted", "privileged"],
         "baseline",
-        "The Pod Security level of the namespace; host paths need privileged. An existing namespace keeps its"
-        " level.",
+        "The Pod Security level of the namespace; host paths need privileged. A namespace that an"
+        " administrator created keeps its level.",
     )
     pull_secrets: tuple[str, ...] = setting(
         tuple[str, ...],

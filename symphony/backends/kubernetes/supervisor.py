@@ -34,7 +34,7 @@ WHY, BLOCKED, STOPPED = "symphony/why", "symphony/blocked", "symphony/stopped"
 STOPPED_AT = "symphony/stopped-at"
 # Why it restarts with a dependency, and, in JSON, the starts of its dependencies when it started.
 RESTARTS, STARTED_WITH = "symphony/restarts", "symphony/started-with"
-# For equal workers: in JSON, the uids of those with which it started; the time when they first started.
+# For equal workers: in JSON, the uids of those with which it started; when the first of them was created.
 MET, BEGAN = "symphony/met", "symphony/began"
 # In JSON, by container: the pattern of a readiness probe by log, and the start that has printed a match.
 LOG_PROBES, PRINTED = "symphony/log-probes", "symphony/printed"
@@ -42,7 +42,7 @@ LOG_PROBES, PRINTED = "symphony/log-probes", "symphony/printed"
 NOTIFIED = "symphony/notified"
 # The process group of a pod, and those of its containers that are processes, as in manifests/labels.py.
 GROUP, PROCESSES = "symphony/group", "symphony/processes"
-# The name of a pod in the plan; a Job gives its pods other names.
+# The name of a pod's manifest; a Job gives its pods other names.
 POD = "symphony/pod"
 # The label of the supervisor's pod.
 SUPERVISOR = "symphony/supervisor"
@@ -128,7 +128,7 @@ class Activity:
                 self.last, trouble = now, str(error)
                 if trouble != self._trouble:
                     self._trouble = trouble
-                    sys.stderr.write(f"idle_after: the metrics API does not report the CPU use: {error}\n")
+                    sys.stderr.write(f"idle_after: cannot read the CPU use or the output: {error}\n")
             self._looked = now
 
     def due(self) -> float:
@@ -155,7 +155,7 @@ def decide(
 
     Args:
         orders: The waits, and the conditions of the experiment's end.
-        pods: The pods of the experiment, by their names in the plan.
+        pods: The pods of the experiment, by the names of their manifests.
         given_up: The failed Jobs, which create no other pod.
         now: The time of the API server's clock.
         active: The time of the last activity of a process, by the same clock.
@@ -573,7 +573,7 @@ def _warning_seconds(limit: float) -> float:
 
 
 def _finished_at(pod: Pod, container: str, now: float) -> float:
-    """Return when a container ended; if its pod still has the gate, when that was stopped, else now."""
+    """Return when a container ended, else when its pod was created; if that is gated, its stop, else now."""
     if is_gated(pod):
         return float(note(pod, STOPPED_AT) or now)
     state = _container(pod, "status", "containerStatuses", container).get("state", {})
@@ -793,7 +793,7 @@ def _version(pod: Pod) -> int:
 
 
 def _by_name(pods_by_own_name: Mapping[str, Pod]) -> dict[str, Pod]:
-    """Return the pods by their names in the plan; the last try that is not being deleted wins.
+    """Return the pods by the names of their manifests; the last try that is not being deleted wins.
 
     If a Job has created a pod in place of a stopped one, the dict of the new pod gets the key STOPPED.
     """

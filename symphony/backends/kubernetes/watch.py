@@ -19,7 +19,7 @@ _ONE_WATCH = 8
 _GRACE = 3.0
 # Kubernetes retries a pull after 10 s and 20 s; an image that cannot be pulled by then is a mistake.
 _IMAGE_PATIENCE = 35.0
-# Seconds between two readings of events and Jobs, since hundreds of pods may change at once.
+# Seconds between two readings of the pods' events and of Services: hundreds of pods may change at once.
 _ASK_EVERY = 1.0
 # A program that fails at its start runs for a moment; kubelet looks once a second, or later if it is busy.
 _SECOND_LOOK = 2.5
@@ -37,7 +37,7 @@ class Reported:
     """The facts besides the pods that `look` last read from the API server.
 
     events:     the name of a pod -> why it does not run, according to its events.
-    finished:   the names in the plan of pods whose Jobs are complete; they need not exist.
+    finished:   the names of the complete Jobs, whose pods need not exist.
     late:       pods that wait until another process completes or ends.
     pending:    Services that have no external address yet.
     """
@@ -59,7 +59,7 @@ def watch(
 ) -> Iterator[Look]:
     """Yield the result of `look`, at once and whenever it changes.
 
-    look: called with the pods, and whether to read events and Jobs again.
+    look: called with the pods, and whether to read their events and the Services again.
 
     The watch ends
     - when every pod has ended or is ready, and none has restarted at a second look;

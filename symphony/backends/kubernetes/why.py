@@ -197,7 +197,7 @@ def _not_created(client: Client, recorded: Recorded, path: str, name: str) -> Li
     refusal = admission.refusals(client, namespace, recorded.not_created).get(path, "")
     remedy = f"`symphony up {name}` tries again and shows the reason"
     if refusal:
-        remedy = f"Request less, stop other pods in {namespace}, or ask for a higher quota; {remedy}"
+        remedy = f"Correct the request, stop other pods in {namespace}, or ask for a higher quota; {remedy}"
     return Link("created", f"no: {refusal or reasons.UNKNOWN}", broken=True, remedy=remedy)
 
 
@@ -214,7 +214,9 @@ def chain(facts: Facts, name: str) -> Iterator[Link]:
             if link.broken:
                 return
     if facts.unsupervised:
-        yield Link("supervised", f"no: {facts.unsupervised}", None, True, remedy=_SUPERVISOR_IMAGE)
+        of_image = (*pod_status.NO_IMAGE, *pod_status.NOT_STARTED)
+        remedy = _SUPERVISOR_IMAGE if any(reason in facts.unsupervised for reason in of_image) else ""
+        yield Link("supervised", f"no: {facts.unsupervised}", None, True, remedy=remedy)
 
 
 def _plan_in_words(recorded: Mapping[str, Any]) -> str:
@@ -252,7 +254,9 @@ def _created(facts: Facts, name: str) -> Iterator[Link]:
 def _scheduled(facts: Facts, name: str) -> Iterator[Link]:
     if (held := facts.held) is not None:
         others = [wait.rpartition(" (")[0] for wait in held.waits_for]
-        remedy = f"`symphony why {name} {others[0]}` shows more" if held.state == "blocked" and others else ""
+        # The text begins with the dependency that failed first.
+        failed = [path for path in others if held.why.startswith(f"{path} ")] or others
+        remedy = f"`symphony why {name} {failed[0]}` shows more" if held.state == "blocked" and failed else ""
         if any(reason in held.why for reason in pod_status.NO_IMAGE):
             remedy = _SUPERVISOR_IMAGE
         yield Link(held.state, held.why, held.since, True, remedy=remedy)

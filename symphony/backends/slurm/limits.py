@@ -56,7 +56,7 @@ def limits(spec: ExperimentSpec, context: Context) -> BackendLimits:
 
 
 def _unsupported_places(spec: ExperimentSpec) -> Iterator[Problem]:
-    """Yield a problem for each place() that names a pool or places a whole group."""
+    """Yield a problem for each place() with a pool, per_machine or spot, or of a whole group."""
     for owner in (*spec.groups, *(process for _, process in spec.members())):
         place = owner.place
         if isinstance(owner, ProcessGroupSpec) and place != Place():

@@ -35,7 +35,12 @@ class Settings(StackSettings):
         str, None, "The time limit of the job, in Slurm's notation: 30, 12:00:00, 2-00:00:00."
     )
     constraint: str | None = setting(str, None, "Features that the nodes must have.")
-    nodes: int = setting(_Nodes, 1, "The number of nodes of the job.", takes="1 or more")
+    nodes: int = setting(
+        _Nodes,
+        1,
+        "The number of nodes of the job; with several partitions, the most in each.",
+        takes="1 or more",
+    )
     sbatch_options: tuple[str, ...] = setting(
         tuple[str, ...], (), "Further options of sbatch, such as --exclusive."
     )

@@ -57,7 +57,9 @@ def chain(process: Mapping[str, Any], look: Look, name: str) -> Iterator[Link]:
         remedy = ""
         if held.blocked:
             has_changed = held.why == CHANGED
-            remedy = restart if has_changed else f"See `symphony why {name} {held.waits_for[0].path}`"
+            # The text begins with the dependency that failed first.
+            failed = [wait.path for wait in held.waits_for if held.why.startswith(f"{wait.path} ")]
+            remedy = restart if has_changed or not failed else f"See `symphony why {name} {failed[0]}`"
         since = hold.shown_since(held) or launched
         yield Link(held.state, held.why, since, True, remedy=remedy)
     elif condition.state == "running" and (holder := observe.waits_for(process)):

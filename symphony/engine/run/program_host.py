@@ -109,7 +109,7 @@ def _forward(output: IO[bytes], engine: str) -> None:
 
 
 def run_file(file: str) -> None:
-    """Run a program as `python FILE` does.
+    """Run a folder as `python FOLDER` does, or a file, whose folder runpy does not add to sys.path.
 
     Raises:
         pulumi.RunError: The program failed, or declares no experiment where a command asks for one.

@@ -305,7 +305,7 @@ class Run:
             yield rest
 
     def _watch_clock(self, process: subprocess.Popen[bytes]) -> None:
-        """Interrupt the engine; after SAVE_AFTER kill its plugins and program, after KILL_AFTER itself."""
+        """Carry out stop(): interrupt the engine; kill all others after SAVE_AFTER, it after KILL_AFTER."""
         if self._stopped_at is None:
             return
         waited = time.monotonic() - self._stopped_at
@@ -429,7 +429,7 @@ def engine_command(
 
 
 def needs_no_network(workspace: Workspace, stack: str, env: Mapping[str, str]) -> bool:
-    """Return whether the engine of this stack needs no network."""
+    """Return whether the engine of this stack may run without the network of the machine."""
     if sys.platform != "linux" or env.get(NETWORK) == "host" or not file_store.is_files():
         return False
     if workspaces.has_secrets_provider(workspace, stack):
@@ -453,7 +453,8 @@ def require_symphony(workspace: Workspace, stack: str, python: str) -> None:
         raise UserError(
             f"the Python that runs the program of {stack} cannot import symphony",
             where=str(workspace.folder / "Pulumi.yaml"),
-            remedy="Install symphony in the virtualenv named there, or remove that line to use this Python",
+            remedy="Install symphony in the virtualenv named there, or remove that line"
+            " to use symphony's own Python",
         )
 
 

@@ -1,1 +1,1 @@
-"""The state of stacks: files, locks, secrets, history."""
+"""The state of stacks: files, locks, history."""

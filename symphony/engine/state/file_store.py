@@ -128,7 +128,7 @@ def _is_layout(file: Path) -> bool:
 
 
 def repair(name: StackName) -> None:
-    """Repair the state of a stack after a kill while the engine wrote it."""
+    """Remove the half written `.attrs` of a stack's state, which a killed engine leaves."""
     if is_files() and (file := _file(name)) is not None:
         _remove_partial_attributes(file)
 
@@ -239,7 +239,9 @@ def _restore(name: StackName, file: Path, data: bytes, error: Exception) -> Stac
         file.with_name(f"{file.name}.attrs").unlink(missing_ok=True)
         file.unlink() if state is None else files.replace(file, copy, durable=True)
     except OSError as failed:
-        raise damaged_error(name, file) from failed
+        if is_full():
+            raise damaged_error(name, file) from failed
+        raise _unwritable(file.parent, failed.strerror or str(failed)) from failed
     what = "damaged: symphony restored the engine's last copy" if state else "empty and has no copy"
     warnings.warn(
         f"the state of {name.stack} was {what}. `symphony up {name.stack}` adopts the running processes;"

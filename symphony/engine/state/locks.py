@@ -70,20 +70,20 @@ def recover(project: str, stack: str) -> list[str]:
             time.sleep(0.05)
         if is_dead(lock):
             lock.file.unlink(missing_ok=True)
-            owner = lock.owner() if lock.pid else "an unknown owner"
-            notes.append(f"removed the lock that {owner} left on {stack}: that process has ended")
+            left = f"the lock that {lock.owner()} left on {stack}: that process has ended"
+            notes.append(f"removed {left if lock.pid else f'a damaged lock of {stack}'}")
         else:
-            raise locked_error(stack, lock)
+            raise locked_error(file_store.StackName(project, stack), lock)
     return notes
 
 
-def locked_error(stack: str, lock: Lock) -> StackLocked:
+def locked_error(name: file_store.StackName, lock: Lock) -> StackLocked:
     """Return the error of a stack that another run is changing."""
     wait = "Wait until that run has ended"
     if not lock.is_here:
-        cancel = f'`eval "$(symphony env)"; pulumi cancel {stack}`'
+        cancel = f'`eval "$(symphony env)"; pulumi cancel {name}`'
         wait += f", or if {lock.host} is gone for good: {cancel}"
-    return StackLocked(f"{stack} is being changed by {lock.owner()}", remedy=wait)
+    return StackLocked(f"{name.stack} is being changed by {lock.owner()}", remedy=wait)
 
 
 def read(project: str, stack: str) -> list[Lock]:

@@ -167,7 +167,10 @@ def test_large_arrays_are_neither_copied_when_encoded_nor_when_decoded():
         ((1, [Step(object())]), r"value\[1\]\[0\].observation: object"),
         ({frozenset(): 1}, "frozenset cannot be sent"),
         ("\ud800", "surrogates"),
+        (1 << 600_000, "an int of 75001 bytes"),
+        (np.zeros((1,) * 40), "40 dimensions"),
     ],
+    ids=range(7),
 )
 def test_an_unsupported_value_is_an_error_with_its_path(value, where):
     with pytest.raises(EncodeError, match=where):

@@ -78,6 +78,14 @@ def test_a_silent_connection_is_reported_within_two_seconds(tmp_path):
             assert puller.pull(timeout=5) == b"honest"
 
 
+def test_a_new_client_gets_a_line_of_its_own_in_a_list_without_a_final_newline(tmp_path):
+    make_keys(tmp_path)
+    first = (tmp_path / "client.public").read_bytes()
+    (tmp_path / "allowed").write_bytes(first)
+    make_keys(tmp_path, ("second",))
+    assert caraml.keys.Keys(str(tmp_path)).allowed() == {first, (tmp_path / "second.public").read_bytes()}
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("spoil", ["writable list", "writable folder", "not text"])
 def test_a_key_list_writable_by_others_admits_no_peer(tmp_path, spoil):

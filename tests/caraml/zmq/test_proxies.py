@@ -64,6 +64,15 @@ def test_a_proxy_that_cannot_bind_raises_an_error(kind, caplog):
         assert there.address in caplog.text  # a ZmqProxyProcess logs it in its child
 
 
+def test_a_proxy_that_is_stopped_before_it_has_bound_ends():
+    proxy = ZmqProxyThread(in_add="tcp://127.0.0.1:*", out_add="tcp://127.0.0.1:*", pattern="pull-push")
+    proxy.stop()
+    proxy.start()
+    proxy.stop()
+    proxy.join(5)
+    assert not proxy.is_alive()
+
+
 @pytest.mark.parametrize("kind", [ZmqProxyThread, ZmqProxyProcess])
 def test_proxies_accept_service_names(kind, monkeypatch, port):
     monkeypatch.setenv("SYMPH_FRONT_HOST", "127.0.0.1")

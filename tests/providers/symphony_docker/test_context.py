@@ -238,7 +238,7 @@ def test_each_problem_of_the_context_is_one_line_with_a_remedy(context_folder: P
     put(context_folder, "left/out.py")
     put(context_folder, ".dockerignore", "left\n")
     left_out = trouble(context.Source(str(context_folder), include=("left",)))
-    assert left_out == ".dockerignore or a rule for credentials excludes every file of left"
+    assert left_out == "left is empty, or .dockerignore or a rule for credentials excludes every file of it"
     (context_folder / "out").symlink_to(tmp_path)
     assert "outside of the context" in trouble(context.Source(str(context_folder)))
     (context_folder / "out").unlink()

@@ -160,8 +160,9 @@ def _proxy(access: Access) -> dict[str, Any]:
         return {"http_proxy_host": "none", "http_no_proxy": ["*"]}
     if proxy.scheme != "http":
         raise UserError(
-            f"the API server is behind an {proxy.scheme} proxy, which exec, scp and visit do not support",
-            remedy="Set a proxy whose URL begins with http://, or bypass the proxy with NO_PROXY",
+            f"exec, ssh, scp and visit cannot use the {proxy.scheme} proxy of the API server",
+            remedy="Set proxy-url of the cluster to an http:// URL; if it has none, set HTTPS_PROXY to one,"
+            " or name the server in NO_PROXY",
         )
     user, _, password = map(unquote, (proxy.auth or "").partition(":"))
     auth = (user, password) if user else None

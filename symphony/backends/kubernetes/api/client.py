@@ -76,7 +76,7 @@ class Refused(SymphonyError):
 
 
 class Forbidden(Refused):
-    """The user lacks the right for a request (403)."""
+    """The server forbids a request (403): the user lacks the right, or a quota or policy refuses it."""
 
 
 class Client:
@@ -256,7 +256,10 @@ class Client:
             name = "tls-server-name or server" if is_of_other else "certificate-authority-data"
             return Unreachable(
                 f"the certificate of {self.access.server} is not trusted: {cause.verify_message.rstrip('.')}",
-                remedy=f"Correct {name} of the cluster in the kubeconfig",
+                # 9, 10: not valid yet, expired.
+                remedy="Renew that certificate, or set this machine's clock"
+                if cause.verify_code in (9, 10)
+                else f"Correct {name} of the cluster in the kubeconfig",
             )
         why = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
         why = _OPENSSL_MARKS.sub("", why).lower()

@@ -39,7 +39,7 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _FILE_FIELDS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 # Exec plugins that did not answer in time; a command waits only once for them.
 _silent_plugins: set[tuple[str, ...]] = set()
-_CORRECT_THE_FILE = "Correct the file, or name another in kubernetes:kubeconfig (else in KUBECONFIG)"
+_CORRECT_THE_FILE = "Correct it, or name another kubeconfig in kubernetes:kubeconfig (else in KUBECONFIG)"
 
 
 @dataclass(frozen=True)
@@ -245,8 +245,9 @@ def _entry(content: Mapping[str, Any], kind: str, name: str) -> dict[str, Any]:
     for entry in listing(content, f"{kind}s"):
         if entry.get("name") == name:
             return dict(mapping(entry, kind))
-    names = ", ".join(text(entry, "name") for entry in listing(content, f"{kind}s")) or "none"
-    raise UserError(f'the kubeconfig has no {kind} "{name}"', remedy=f"Use one of: {names}")
+    names = ", ".join(text(entry, "name") for entry in listing(content, f"{kind}s"))
+    remedy = f"Use one of: {names}" if names else "Add one, or name another kubeconfig"
+    raise UserError(f'the kubeconfig has no {kind} "{name}"', remedy=remedy)
 
 
 def _access(
@@ -294,7 +295,7 @@ def _set_proxy(configuration: Any, proxy_url: str) -> None:
         return
     configuration.proxy = proxy = proxy if "://" in proxy else f"http://{proxy}"
     parts = urlsplit(proxy)
-    # For another scheme, channels.py needs it too: exec, scp and visit tunnel through http alone.
+    # channels.py supports http alone, for exec, ssh, scp and visit; a new scheme must be added there too.
     if parts.scheme not in ("http", "https"):
         raise UserError(
             f"the API server is behind a {parts.scheme} proxy, which symphony does not support",
@@ -338,10 +339,11 @@ def _headers(configuration: Any, user: Mapping[str, Any]) -> HTTPHeaderDict:
 
 def _credentials(user: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[str, Any]:
     """Return the credentials of a user that come from a token, a token file or an exec plugin."""
-    if user.get("token"):
-        return {"token": str(user["token"])}
+    # As for kubectl, the file counts before the token.
     if user.get("tokenFile"):
         return {"token": _read(Path(str(user["tokenFile"])), "the token file of the kubeconfig")}
+    if user.get("token"):
+        return {"token": str(user["token"])}
     if user.get("exec"):
         return _run_plugin(mapping(user, "exec"), cluster)
     return {}
@@ -406,7 +408,8 @@ def _run_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> dict[s
     except FileNotFoundError as error:
         hint = str(plugin.get("installHint") or "").strip().splitlines()
         remedy = hint[0].rstrip(".") if hint else f"Install {command}"
-        raise SymphonyError(f"the kubeconfig needs {command}, which is not on PATH", remedy=remedy) from error
+        missing = "does not exist" if "/" in command else "is not on PATH"
+        raise SymphonyError(f"the kubeconfig needs {command}, which {missing}", remedy=remedy) from error
     except subprocess.CalledProcessError as error:
         # gcloud surrounds its error with other output.
         lines = str(error.stderr or "").strip().splitlines()

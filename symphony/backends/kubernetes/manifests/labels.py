@@ -85,7 +85,7 @@ def annotated(manifest: Mapping[str, Any], annotations: Mapping[str, str]) -> di
 
 
 def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the pods by their names in the plan; the last try that is not being deleted wins."""
+    """Return the pods by the names of their manifests; the last try that is not being deleted wins."""
     pods_by_name: dict[str, dict[str, Any]] = {}
     for pod in sorted(pods, key=_recency):
         pods_by_name[text(pod, "metadata", "labels", POD) or text(pod, "metadata", "name")] = pod
@@ -93,7 +93,7 @@ def by_pod(pods: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def earlier_tries(pods: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Return the tries of Jobs except the last, by the pod's name in the plan; each try is a pod."""
+    """Return the tries of Jobs except the last, by the names of the Jobs; each try is a pod."""
     tries_of: dict[str, list[dict[str, Any]]] = {}
     for pod in sorted(pods, key=_recency):
         tries_of.setdefault(text(pod, "metadata", "labels", POD), []).append(pod)

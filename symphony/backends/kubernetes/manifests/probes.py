@@ -58,7 +58,8 @@ def why_not_ready(container: Values, pattern: str = "") -> str:
     command = texts(container, "startupProbe", "exec", "command")
     if _NAME in command:
         ports = command[command.index(_NAME) + 1 :]
-        return f"port{'s' if len(ports) > 1 else ''} {', '.join(ports)}: not listening yet"
+        what = "not all listening yet" if len(ports) > 1 else "not listening yet"
+        return f"port{'s' if len(ports) > 1 else ''} {', '.join(ports)}: {what}"
     return "the readiness probe fails" if "readinessProbe" in container else "not ready yet"
 
 

@@ -72,7 +72,7 @@ def test_certificate_authorities_are_not_checked_more_strictly_than_by_kubectl(
 def test_password_and_token_file_give_the_authorization_header(tmp_path: Path) -> None:
     assert authorization({"username": "u", "password": "p"}) == "Basic dTpw"
     (tmp_path / "token").write_text("from-file\n")
-    (tmp_path / "config").write_text(json.dumps(content({"tokenFile": "token"})))
+    (tmp_path / "config").write_text(json.dumps(content({"tokenFile": "token", "token": "older"})))
     assert kubeconfig.access(str(tmp_path / "config")).headers == {"Authorization": "Bearer from-file"}
 
 
