@@ -145,7 +145,7 @@ MISTAKES = [
     ("cluster.set_experiment('nobody')", "no experiment"),
     ("Cluster.new('tmux', oops=1)", "The options are: preamble_cmds, start_dir, server_name"),
     ("TmuxCluster(oops=1)", 'TmuxCluster has no option "oops"'),
-    ("Cluster.new('kube', server_name='x')", 'a kubernetes cluster has no option "server_name"'),
+    ("Cluster.new('kube', server_name='x')", 'KubeCluster has no option "server_name"'),
     ("Cluster.new('kube', contex='x')", "kubeconfig, context, image, namespace, pod_security, expose"),
     ("Cluster.new('kube', kubeconfig='a: b\\nc: d')", "Write it to a file and give its path"),
     ("Cluster.new('kube', image=7)", "image=7: must be a non-empty string"),
