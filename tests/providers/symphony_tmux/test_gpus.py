@@ -70,7 +70,7 @@ def test_processes_get_distinct_gpus_and_ended_processes_release_theirs(start: S
     first.kill()
     first.wait()
     wait_for(lambda: len(gpus_by_process().get("second", ())) == 2, 20, "the second has them")
-    assert not note.exists()
+    wait_for(lambda: not note.exists(), 20, "it says no longer that it waits")
     assert "first" not in gpus_by_process()
     wanted, env = f"{gpus.TAKEN}={','.join(gpus_by_process()['second'])}", tmp_path / "second" / "env"
     wait_for(lambda: env.exists() and wanted in env.read_text(), 20, "it runs with them")
