@@ -143,7 +143,8 @@ class Wire:
         if error.errno == zmq.EFSM and self.has_more():
             parts = 1 + len(self.receive_rest())
             return MalformedMessageError(
-                f"{self.socket.address}: the peer sent {parts} parts where one was expected"
+                f"{self.socket.address}: the peer sent {parts} parts where one was expected;"
+                " the deserializer must match the peer's serializer"
             )
         if error.errno in (zmq.ENOTSOCK, zmq.ETERM):
             return ClosedError(f"{self.socket.address}: the socket is closed")

@@ -66,7 +66,7 @@ class ProcessStatus:
         since: When the state began, in seconds since the epoch.
         last: How the previous attempt ended.
         pid: The process id, if it runs on this machine.
-        words: The last lines of output of a failed process, if the backend keeps them.
+        words: The last lines of output of a process that failed or waits for a restart, if they are kept.
         exit_code: The exit code, 128 + n for signal n; None if it has not ended or the code is unknown.
         waits_for: The processes that it waits for, with the condition: `prepare (completed)`.
         node: The machine that it runs on, if there are several.
@@ -233,7 +233,7 @@ class Observer(Protocol):
         ...
 
     def delete_orphans(self, owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
-        """Delete the objects of an interrupted run that no state records; return the number of processes.
+        """Delete every object of an owner, recorded or not; return how many processes ran.
 
         recorded: the record before the deletion, whose connection is used.
         """
@@ -302,7 +302,7 @@ class RemoteObserver(Protocol):
         ...
 
     def terminate_early(self, recorded: Recorded) -> None:
-        """End all processes at once when a deletion begins; the engine would end them one by one."""
+        """End processes when a deletion begins, if it would otherwise end them late; else do nothing."""
         ...
 
     def ensure_reachable(self, recorded: Recorded) -> None:

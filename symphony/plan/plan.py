@@ -106,7 +106,7 @@ class Unused:
 
     def __str__(self) -> str:
         few = len(self.made_by) <= 2
-        names = ", ".join(self.made_by) if few else f"{len(self.made_by)} processes"
+        names = ", ".join(self.made_by) if few else f"{self.made_by[0]} and {len(self.made_by) - 1} more"
         return f"{self.setting} ({names})"
 
 

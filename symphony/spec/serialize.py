@@ -62,7 +62,7 @@ def _dump(value: Any, path: str) -> Any:
         return value
     raise UserError(
         f"{path} is of type {type(value).__name__}, which cannot be saved",
-        remedy="Remove that setting before you save",
+        remedy="Remove that setting before you save the experiment",
     )
 
 

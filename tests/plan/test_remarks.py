@@ -24,23 +24,23 @@ BOTH = """
 
 def test_kubernetes_settings_are_listed_as_unused_on_tmux(planned):
     assert [str(each) for each in planned(BOTH).unused] == [
-        "command (3 processes)",
+        "command (a and 2 more)",
         "container_yml (c)",
-        "image (4 processes)",
+        "image (a and 3 more)",
         "image_pull_policy (g)",
         "labels (g)",
         "mount_nfs (g)",
-        "mount_shared_memory (3 processes)",
+        "mount_shared_memory (a and 2 more)",
         "node_selector (c)",
         "pod_yml (g)",
-        "resource_limit (3 processes)",
-        "resource_request (3 processes)",
+        "resource_limit (a and 2 more)",
+        "resource_request (a and 2 more)",
     ]
 
 
 def test_tmux_settings_are_listed_as_unused_on_kubernetes(planned, kubernetes):
     assert [str(each) for each in planned(BOTH, kubernetes).unused] == [
-        "cmds (3 processes)",
+        "cmds (a and 2 more)",
         "inherit (the experiment)",
         "port_range (the experiment)",
     ]
@@ -61,7 +61,7 @@ def test_overridden_settings_are_listed(planned, kubernetes):
     ]
     assert [str(each) for each in planned(program, kubernetes).unused] == [
         "cmds (both, arguments)",
-        "preamble_cmds (3 processes)",
+        "preamble_cmds (both and 2 more)",
     ]
 
 
