@@ -17,7 +17,7 @@ from symphony.operations import stacks
 _SERVER_FIELDS = ("status", "metadata.managedFields", "metadata.resourceVersion", "metadata.generation", "__")
 _DEADLINE = 120.0
 _PRESENT, _ABSENT = "present", "absent"
-# States in which `up` leaves a process.
+# States of a process that are not drift, even if the next `up` restarts it: a limit may have stopped it.
 _WELL = ("running", "completed", "stopped", "waiting")
 
 

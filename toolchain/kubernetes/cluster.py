@@ -33,7 +33,8 @@ from toolchain.kubernetes.layout import NODE_NAME, REGISTRY, Layout
 
 Say = Callable[[str], None]
 READY_WITHIN = 60
-# `down` keeps pushed and built images, which take long to build, and the files that lock the cluster.
+# `_clear` keeps pushed and built images, which take long to build, the files that lock the cluster, and the
+# mark that tests started it, which `down` removes.
 KEPT = ("registry", "docker", "lock", "users", "for-tests")
 HOLDER = "node-namespace"
 # If this file exists, `down` must also remove links, rules and settings of the machine.

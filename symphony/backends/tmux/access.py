@@ -59,7 +59,7 @@ def shell(recorded: Recorded, path: str, streams: Streams) -> int:
     server = str(process["server"])
     pane = observe.condition(process, client.list_panes(server)).pane
     if pane is None:
-        raise SymphonyError(f"the window of {path} was closed", remedy="`symphony restart` starts it again")
+        raise SymphonyError(f"the window of {path} is gone", remedy="`symphony restart` starts it again")
     window = f"{pane.session_id}:{pane.window_id}"
     if _is_in(server):
         client.run(server, ["switch-client", "-t", window])

@@ -48,7 +48,8 @@ def waits(reason: str, message: str = "") -> dict[str, Any]:
     return {"waiting": {"reason": reason, "message": message}}
 
 
-# The disk of a machine is full while an image is pulled, and while a process writes.
+# The disk of a machine is full while an image is pulled; the registry requires a login; the disk is full
+# while a process writes.
 FULL = (
     'failed to pull and unpack image "rl:9": failed to extract layer sha256:5f70bf18a086: write'
     " /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/412/fs/usr/lib/libtorch.so:"
