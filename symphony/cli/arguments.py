@@ -206,6 +206,12 @@ def streams() -> Streams:
     return Streams(terminal=is_terminal())
 
 
+def require_yes(*, as_json: bool, yes: bool) -> None:
+    """Raise UserError if a command would have to ask, but prints JSON."""
+    if as_json and not yes:
+        raise UserError("--json cannot ask for confirmation", remedy="Add -y")
+
+
 def confirm(question: str) -> None:
     """Ask for confirmation, and end the command unless the answer is yes.
 

@@ -32,6 +32,7 @@ def command(
         symphony delete rl -y
         symphony delete rl --forget
     """
+    arguments.require_yes(as_json=as_json, yes=yes or dry_run)
     if forget and not _is_up(name):
         return _forget(name, yes=yes, dry_run=dry_run, as_json=as_json)
     # An orphan runs here without a state, because its first `up` was killed.
@@ -46,7 +47,10 @@ def command(
     and_runs = " and remove its runs with their logs" if forget else ""
     if dry_run:
         what = "delete the cluster" if stack.cluster else f"stop {size(stack)}{and_runs}"
-        print(screen.clean(f"{stack.display_name}: would {what}."))
+        if as_json:
+            screen.show_json({"stack": stack.display_name, "would": what})
+        else:
+            print(screen.clean(f"{stack.display_name}: would {what}."))
         return 0
     if not yes:
         arguments.confirm(

@@ -35,6 +35,7 @@ def command(
         symphony delete-batch rl numint -y
         symphony delete-batch 'old-*' --forget
     """
+    arguments.require_yes(as_json=as_json, yes=yes or dry_run)
     live = (stack for stack in stacks.every() if stack.recorded is not None or stack.trouble)
     known = {stack.name: size(stack) for stack in live}
     if forget:
@@ -42,6 +43,9 @@ def command(
             name: count(len(runs.numbers(name)), "run") for name in runs.experiments() if name not in known
         }
     matched = _without_trials(stacks.match_names(names, known))
+    if dry_run and as_json:
+        screen.show_json({"would_delete": {str(name): known[name] for name in matched}})
+        return 0
     if dry_run or not yes:
         for name, label in stacks.labels(matched).items():
             print(screen.clean(f"  {label}  {known[name]}"))

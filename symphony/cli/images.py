@@ -1,6 +1,7 @@
 """`symphony images`: lists and removes the images on this machine that symphony built."""
 
-from typing import Annotated
+import sys
+from typing import Annotated, TextIO
 
 import typer
 from rich.filesize import decimal
@@ -42,6 +43,7 @@ def command(
             f"unknown action {' '.join(words)!r}",
             remedy="The only one is clean: `symphony images clean [PATTERN]`",
         )
+    arguments.require_yes(as_json=as_json, yes=yes or dry_run)
     listed = matching(words[1]) if len(words) == 2 else images()
     unused = [image for image in listed if not image.used_by]
     if as_json:
@@ -52,7 +54,7 @@ def command(
         return 0
     if not yes:
         arguments.confirm(f"Remove {count(len(unused), 'image')}?")
-    return _remove(unused)
+    return _remove(unused, sys.stderr if as_json else sys.stdout)
 
 
 def _show(listed: list[BuiltImage], as_json: bool) -> None:
@@ -83,9 +85,9 @@ def _row(image: BuiltImage) -> tuple[str, ...]:
     )
 
 
-def _remove(unused: list[BuiltImage]) -> int:
+def _remove(unused: list[BuiltImage], output: TextIO) -> int:
     kept = [(image, why) for image in unused if (why := remove(image))]
     for image, why in kept:
-        print(screen.clean(f"{image.reference} was not removed: {why}"))
-    print(f"Removed {count(len(unused) - len(kept), 'image')}.")
+        print(screen.clean(f"{image.reference} was not removed: {why}"), file=output)
+    print(f"Removed {count(len(unused) - len(kept), 'image')}.", file=output)
     return 1 if kept else 0

@@ -6,7 +6,6 @@ import typer
 from rich.filesize import decimal
 
 from symphony.cli import arguments, screen
-from symphony.errors import UserError
 from symphony.operations import runs
 from symphony.operations.process import seconds
 from symphony.plan.problems import count
@@ -27,8 +26,7 @@ def command(
         symphony prune
         symphony prune rl --older-than 7d -y
     """
-    if as_json and not (yes or dry_run):
-        raise UserError("--json cannot ask for confirmation", remedy="Add -y")
+    arguments.require_yes(as_json=as_json, yes=yes or dry_run)
     age = seconds(older_than)
     names = [runs.find(name)] if name else runs.experiments()
     old = {name: numbers for name in names if (numbers := runs.older(name, age))}

@@ -8,7 +8,6 @@ from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen
 from symphony.cli.progress import Board, names_of
 from symphony.cli.up import end_json, interruptible, output_writer, show_end
-from symphony.errors import UserError
 from symphony.operations.plan import Planned, ProgramOutput
 from symphony.operations.up import Ended, Restart, prepare, restart
 from symphony.plan.problems import count
@@ -27,8 +26,7 @@ def command(
         symphony restart rl 'worker-*'
         symphony restart rl -y
     """
-    if as_json and not yes:
-        raise UserError("--json cannot ask for confirmation", remedy="Add -y")
+    arguments.require_yes(as_json=as_json, yes=yes)
     stack, names = arguments.processes(words or ())
     wanted = prepare(stack, names)
     if wanted.workers and not as_json:

@@ -55,8 +55,7 @@ def command(
         symphony wait grid
         symphony delete grid
     """
-    if as_json and not (yes or dry_run):
-        raise UserError("--json cannot ask for confirmation", remedy="Add -y")
+    arguments.require_yes(as_json=as_json, yes=yes or dry_run)
     if program and ("=" in program or program.startswith("@")):
         # Without a stack, the first argument is a parameter.
         program, words = None, [program, *(words or ())]

@@ -65,8 +65,7 @@ def command(
         raise UserError("--watch and --wait exclude each other", remedy="Use only one of them")
     if as_json and watch:
         raise UserError("--watch cannot print JSON", remedy="Remove --watch or --json")
-    if as_json and not (yes or dry_run):
-        raise UserError("--json cannot ask for confirmation", remedy="Add -y")
+    arguments.require_yes(as_json=as_json, yes=yes or dry_run)
     if stack is not None and (names := selected_stack.select_all(stack)):
         if watch or run is not None:
             what = f"{'--watch' if watch else '--run'} works with a single experiment"

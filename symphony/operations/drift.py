@@ -1,8 +1,7 @@
 """Finds drift (running processes that differ from the declaration) and leaks (processes without a stack)."""
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -10,6 +9,8 @@ from symphony import paths
 from symphony.backends import registry
 from symphony.backends.observe import RemoteLister
 from symphony.engine import errors, workspace
+from symphony.engine.run.events import Finished, Step
+from symphony.engine.run.run import PREVIEW_ONLY, Run
 from symphony.errors import SymphonyError
 from symphony.operations import stacks
 
@@ -63,41 +64,36 @@ def drift(stack: stacks.Stack) -> list[Drift]:
     stack, _ = stacks.running(stack)
     project = workspace.for_stack(stack.name)
     workspace.require_virtualenv(project)  # else Pulumi's language host makes one, which takes minutes
-    arguments = ["refresh", "--preview-only", "--json", f"--stack={stack.name}"]
-    done = workspace.pulumi(project, arguments, deadline=_DEADLINE)
-    if done.returncode:
-        diagnostics = _events(done.stdout, "diagnosticEvent")
-        messages = (str(event.get("message")) for event in diagnostics if event.get("severity") == "error")
-        text = "\n".join(filter(None, (done.stderr, *messages)))
-        raise errors.from_text(text, stack=stack.display_name, project=stack.name.project)
-    steps = (event["metadata"] for event in _events(done.stdout, "resOutputsEvent"))
-    return [row for step in steps for row in _step_drift(step)]
+    rows: list[Drift] = []
+    ends = time.monotonic() + _DEADLINE
+    with Run("refresh", project, stack.name.stack, options=[PREVIEW_ONLY]) as run:
+        for event in run:
+            if isinstance(event, Finished):
+                rows += _step_drift(event.step)
+            if time.monotonic() > ends:
+                run.stop()
+    if time.monotonic() > ends:
+        raise SymphonyError(
+            f"the refresh of {stack.display_name} did not end within {_DEADLINE:.0f} s",
+            remedy="Check that its backend answers, and run the command again",
+        )
+    errors.check(run.outcome)
+    return rows
 
 
-def _events(output: str, kind: str) -> Iterator[dict[str, Any]]:
-    for line in output.splitlines():
-        with suppress(ValueError):
-            if event := json.loads(line).get(kind):
-                yield event
-
-
-def _step_drift(step: Mapping[str, Any]) -> Iterator[Drift]:
+def _step_drift(step: Step) -> Iterator[Drift]:
     """Yield the drift of the resource that a step of the refresh read."""
-    old: dict[str, Any] = step.get("old") or {}
-    new: dict[str, Any] = step.get("new") or {}
-    kind = str(old.get("type") or new.get("type"))
-    if kind.startswith(("pulumi:", "symphony:")):
+    if step.type.startswith(("pulumi:", "symphony:")):
         return
-    name = str(step["urn"]).rpartition("::")[2]
-    path = stacks.component_path(str(old.get("parent") or "")) or name
-    label = f"{kind.rpartition(':')[2]} {name}"
-    if not new:
+    path = stacks.component_path(step.parent) or step.name
+    label = f"{step.type.rpartition(':')[2]} {step.name}"
+    if step.new_outputs is None:
         yield Drift(path, label, "", _PRESENT, _ABSENT)
         return
-    is_ours = kind.startswith("pulumi-python:")
-    declared, live = (_flat(state.get("outputs")) for state in (old, new))
+    is_ours = step.type.startswith("pulumi-python:")
+    declared, live = _flat(step.old_outputs), _flat(step.new_outputs)
     # Fields that others set on a Kubernetes object are not drift, except values that processes read.
-    fields = declared if is_ours else _flat(old.get("inputs"))
+    fields = declared if is_ours else _flat(step.old)
     added = [field for field in live if is_content(label, field)]
     for field in dict.fromkeys((*fields, *added)):
         value = live.get(field, _ABSENT)

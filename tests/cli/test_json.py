@@ -29,6 +29,11 @@ def test_json_of_up_restart_switch_and_delete(sandbox: Sandbox) -> None:
     # The supervisor may not have started the program yet.
     assert restarted["pid"] in (None, pid)
     assert sandbox.symphony("switch", "rl", "--json").json == {"name": "rl", "project": "sandbox"}
+    for command in (["delete", "rl"], ["delete-batch", "r*"], ["prune"], ["images", "clean"]):
+        assert "-y" in sandbox.symphony(*command, "--json", code=2).err
+    would = sandbox.symphony("delete", "rl", "--json", "--dry-run").json
+    assert would == {"stack": "rl", "would": "stop 2 processes"}
+    assert len(sandbox.symphony("delete-batch", "r*", "--json", "--dry-run").json["would_delete"]) == 1
     (deleted,) = sandbox.symphony("delete-batch", "r*", "-y", "--json").json
     assert (deleted["stack"], deleted["processes"]) == ("rl", 2)
     sandbox.symphony("up", "rl", "-y")

@@ -17,6 +17,7 @@ class Step:
         parent: The urn of its parent.
         changed: The properties that force a replacement; if none does, those that differ.
         old, new: Its inputs in the state and in the program; empty if it is not there.
+        old_outputs, new_outputs: Its outputs in the state and after the operation; None if it is not there.
     """
 
     urn: str
@@ -26,6 +27,8 @@ class Step:
     changed: tuple[str, ...] = ()
     old: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
     new: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
+    old_outputs: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    new_outputs: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -176,7 +179,13 @@ def _step(raw: dict[str, Any]) -> Step:
         changed=tuple(map(str, raw.get("keys") or raw.get("diffs") or ())),
         old=_inputs(raw.get("old")),
         new=_inputs(raw.get("new")),
+        old_outputs=_outputs(raw.get("old")),
+        new_outputs=_outputs(raw.get("new")),
     )
+
+
+def _outputs(state: dict[str, Any] | None) -> dict[str, Any] | None:
+    return state.get("outputs") or {} if state else None
 
 
 def _inputs(state: dict[str, Any] | None) -> dict[str, Any]:

@@ -49,6 +49,8 @@ from symphony.errors import SymphonyError, UserError
 NETWORK = "SYMPHONY_NETWORK"
 # The types of resources that need no network in the engine: the providers outside of it make them.
 _LOCAL = ("symphony:", "pulumi:", "pulumi-python:")
+# An option of `refresh`, with which it changes nothing.
+PREVIEW_ONLY = "--preview-only"
 # Seconds from Ctrl-C to SIGKILL. The engine waits for the operations in progress. After SAVE_AFTER, plugins
 # and program are killed: their operations fail, and the engine still saves the others.
 KILL_AFTER = watchdog.GRACE
@@ -107,6 +109,10 @@ class Run:
         return self._outcome
 
     @property
+    def _changes_state(self) -> bool:
+        return self.verb != "preview" and PREVIEW_ONLY not in self._options
+
+    @property
     def _name(self) -> file_store.StackName:
         return file_store.StackName(self.workspace.project, self.stack)
 
@@ -124,7 +130,7 @@ class Run:
     def __enter__(self) -> Self:
         binary.require()
         file_store.prepare()
-        if self.verb != "preview":
+        if self._changes_state:
             self._notes = [Note(text) for text in locks.recover(self.workspace.project, self.stack)]
         file_store.repair(self._name)
         pulumi, env = self._engine()
@@ -189,7 +195,7 @@ class Run:
         engine = binary.require()
         env = environment.for_engine(extra=self.extra, fetch_plugins=self._fetch_plugins)
         self._skips_checkpoints = (
-            self.verb != "preview"
+            self._changes_state
             and not self._keeps_checkpoints
             and checkpoints.may_be_skipped(env, self._name)
         )
@@ -268,7 +274,7 @@ class Run:
 
     def _arguments(self) -> list[str]:
         arguments = [self.verb, f"--stack={self.stack}", "--json", "--non-interactive", "--color=never"]
-        if self.verb != "preview":
+        if self._changes_state:
             arguments += ["--yes", "--skip-preview"]
         if self._program is not None:
             arguments.append("--exec-kind=auto.inline")
@@ -324,7 +330,7 @@ class Run:
             self._watch_clock(process)
             time.sleep(0.01)
         self._end()
-        if self.verb != "preview":
+        if self._changes_state:
             store.prune(self._name)
         code = process.returncode
         result: Result = "succeeded" if code == 0 else "failed"
