@@ -116,6 +116,7 @@ def test_batch_delete_runs_in_parallel_and_one_ctrl_c_stops_all(sandbox: Sandbox
     assert [each["name"] for each in sandbox.symphony("ls", "--json").json] == ["one", "two"]
 
 
+@pytest.mark.thorough
 def test_up_and_wait_say_that_another_command_deleted_what_they_wait_for(sandbox: Sandbox) -> None:
     sandbox.write(
         "from symphony import Probe\n"

@@ -52,6 +52,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         yield made
 
 
+@pytest.mark.thorough
 def test_exec_has_the_environment_and_folder_of_the_process(sandbox: Sandbox) -> None:
     ran = sandbox.symphony(
         "exec", "learner", "--", "env", env={"WANDB_KEY": "k", "OTHER": "o", "PULUMI_ACCESS_TOKEN": "t"}

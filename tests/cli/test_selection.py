@@ -126,6 +126,7 @@ def test_switch_applies_outside_projects_and_a_project_overrides_it(
     sandbox.symphony("delete", "second", "-y")
 
 
+@pytest.mark.thorough
 def test_the_error_names_the_project_that_started_the_experiment(
     two_projects: tuple[Sandbox, Path, Path],
 ) -> None:

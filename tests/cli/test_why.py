@@ -38,6 +38,7 @@ def steps(sandbox: Sandbox, *words: str) -> dict[str, dict[str, Any]]:
     return {each["step"]: each for each in sandbox.symphony("why", *words, "--json").json["links"]}
 
 
+@pytest.mark.thorough
 def test_why_chain_of_running_completed_failed_and_missing_processes(up: Sandbox) -> None:
     out = up.symphony("why", "fine").out
     assert "__main__.py:4" in out.splitlines()[0]

@@ -99,7 +99,12 @@ LATE = """
             CALL, ['stacks/hello.py", line 4', "TypeError: "], id="wrong call", marks=pytest.mark.thorough
         ),
         pytest.param(TWO, ['"a" and "b"', "lines 3, 4"], id="two experiments", marks=pytest.mark.thorough),
-        pytest.param("a = (\n", ['stacks/hello.py", line 1', "SyntaxError: "], id="syntax"),
+        pytest.param(
+            "a = (\n",
+            ['stacks/hello.py", line 1', "SyntaxError: "],
+            id="syntax",
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_an_error_of_the_program_shows_only_the_users_frames(

@@ -148,6 +148,7 @@ def test_pictures_are_drawn_with_and_without_graphviz(
         graph.picture(RL, "svg")
 
 
+@pytest.mark.thorough
 def test_graph_shows_the_plan_and_later_live_states(sandbox: Sandbox) -> None:
     sandbox.write(
         "with Experiment() as e:\n"

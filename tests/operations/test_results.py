@@ -128,6 +128,7 @@ def test_a_text_parameter_that_yaml_changes_is_refused_at_its_line(sandbox: Sand
     assert (rows["symphony:namespace"], rows["symphony:grace"]) == ("yes", 5), "as the engine reads them"
 
 
+@pytest.mark.thorough
 def test_parameters_from_the_command_line_reach_runs_and_results(sandbox: Sandbox) -> None:
     sandbox.write(PROGRAM)
     assert "lr 0.5" in sandbox.symphony("plan", "rl", "-c", "lr=0.5").out
