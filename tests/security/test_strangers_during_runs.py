@@ -82,7 +82,7 @@ def machine(tmp_path: Path, place: Path) -> Iterator[Machine]:
 
 def _life(machine: Machine, number: int) -> str:
     machine.sandbox.write(EXPERIMENT % (1000 + 2 * number))
-    output = machine.symphony("up", "dev", "-y")
+    output = machine.symphony("up", "dev", "-y") + machine.symphony("drift", "dev")
     machine.sandbox.write(EXPERIMENT % (1001 + 2 * number))
     return output + machine.symphony("up", "dev", "-y") + machine.symphony("delete", "dev", "-y")
 
