@@ -100,7 +100,8 @@ def test_plan_names_a_service_without_its_port_and_a_time_that_the_partition_doe
 
 
 def test_a_pending_job_shows_the_reason_and_later_starts_its_processes(lab: Lab) -> None:
-    with lab.foreign_job("--partition=spare", "--nodes=2", "--exclusive"):
+    with lab.foreign_job("--partition=spare", "--nodes=2", "--exclusive") as job:
+        wait_for(lambda: "RUNNING" in lab.ask("squeue", "-h", "-j", job, "-o", "%T"), 60, "it has the nodes")
         lab.sandbox.config("rl", patience="1", partition="spare")
         up(lab, code=1)
         status = lab.sandbox.processes("rl")["client"]
