@@ -130,6 +130,14 @@ def test_a_push_with_timeout_0_does_not_wait_for_a_full_queue(message):
         pusher.close(0)
 
 
+def test_close_waits_no_longer_for_a_peer_than_linger():
+    pusher = caraml.ZmqPusher(address="127.0.0.1:9")
+    pusher.push(b"x")
+    began = time.monotonic()
+    pusher.close(linger=0.1)
+    assert time.monotonic() - began < 0.9
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("timeout", [None, 10], ids=["forever", "deadline"])
 def test_pull_drops_a_message_of_too_many_parts(timeout):
