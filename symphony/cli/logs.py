@@ -28,10 +28,7 @@ def command(
     tail: Annotated[
         str | None,
         typer.Option(
-            "--tail",
-            "-t",
-            metavar="LINES",
-            help="Only the last lines of each process; -1 for all.",
+            "--tail", "-t", metavar="LINES", help="Only the last lines of each process; -1 for all."
         ),
     ] = None,
     run: Annotated[

@@ -71,12 +71,10 @@ def drift(stack: stacks.Stack) -> list[Drift]:
             if isinstance(event, Finished):
                 rows += _step_drift(event.step)
             if time.monotonic() > ends:
-                run.stop()
-    if time.monotonic() > ends:
-        raise SymphonyError(
-            f"the refresh of {stack.display_name} did not end within {_DEADLINE:.0f} s",
-            remedy="Check that its backend answers, and run the command again",
-        )
+                raise SymphonyError(
+                    f"the refresh of {stack.display_name} did not end within {_DEADLINE:.0f} s",
+                    remedy="Check that its backend answers, and run the command again",
+                )
     errors.check(run.outcome)
     return rows
 

@@ -192,9 +192,7 @@ def _recording(
     config = {**selected.config, **selected.overrides}
     secret = [key for key, setting in config.items() if isinstance(setting, workspace.Secret)]
     project = selected.workspace
-    return runs.Recording(
-        stack, command, project.folder, config, secret, from_script=from_script or project.hidden
-    )
+    return runs.Recording(stack, command, project.folder, config, secret, from_script=from_script)
 
 
 def _up(
