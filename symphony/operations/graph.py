@@ -8,8 +8,8 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
-from xml.sax.saxutils import escape
 
 from symphony.backends.observe import ProcessStatus
 from symphony.errors import UserError

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symphony import files, paths
 from symphony.backends import registry
@@ -22,13 +22,15 @@ from symphony.backends.observe import (
     RemoteObserver,
 )
 from symphony.engine import workspace as workspaces
-from symphony.engine.run.events import Step
 from symphony.engine.state import file_store, store
 from symphony.engine.state.file_store import Resource, StackName
 from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError, UserError
 from symphony.plan.changes import rendezvous_of
 from symphony.plan.names import DECLARED, is_same, listed, near, quoted
+
+if TYPE_CHECKING:
+    from symphony.engine.run.events import Step
 
 # The types of the components of experiments and clusters.
 PROCESS, GROUP = "symphony:index:Process", "symphony:index:ProcessGroup"

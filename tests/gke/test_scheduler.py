@@ -7,14 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kubernetes import config
-from kubernetes.client import CoreV1Api
 
 from symphony.placement.pool import POOL_LABEL
 from tests.gke import fleets
 from tests.sandbox import wait_for
 from toolchain.kubernetes.fixtures import Access
-from toolchain.plugin_gcp import nodes
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow, pytest.mark.timeout(3000)]
 NAMESPACE = "gke-fleets"
@@ -24,6 +21,12 @@ def test_the_scheduler_puts_the_pods_of_ten_generated_fleets_where_the_plan_has_
     cluster: Access, kubectl: Callable[..., str]
 ) -> None:
     """Pods of a pool that the plan calls tight are pinned to a packing that fits."""
+    # Each worker of a run imports this file; the client takes a second.
+    from kubernetes import config
+    from kubernetes.client import CoreV1Api
+
+    from toolchain.plugin_gcp import nodes
+
     api: Any = CoreV1Api(config.new_client_from_config(cluster.kubeconfig))
     kubectl("create", "namespace", NAMESPACE, ok=False)
     try:
