@@ -30,6 +30,7 @@ def test_the_scripts_of_scripts_md_run(sandbox: Sandbox) -> None:
     sandbox.symphony("delete", "sweep", "-y")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["gke", "order", "processes", "runs"])
 def test_programs_in_the_docs_can_be_planned(sandbox: Sandbox, name: str) -> None:
     for program in blocks(f"docs/{name}.md", "python"):
@@ -37,6 +38,7 @@ def test_programs_in_the_docs_can_be_planned(sandbox: Sandbox, name: str) -> Non
         assert len(sandbox.planned("rl")) == program.count(".new_process(")
 
 
+@pytest.mark.thorough
 def test_the_program_of_code_md_can_be_planned(sandbox: Sandbox) -> None:
     (program,) = blocks("docs/code.md", "python")
     for name in ("train.py", "agent.py", "agents/net.py", "common/log.py"):

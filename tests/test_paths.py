@@ -80,7 +80,7 @@ def test_a_home_writable_by_other_users_is_refused(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-@pytest.mark.parametrize("part", [".", "state"])
+@pytest.mark.parametrize("part", [".", pytest.param("state", marks=pytest.mark.thorough)])
 def test_every_command_refuses_a_home_of_another_user(sandbox: Sandbox, part: str) -> None:
     folder = sandbox.home / part
     folder.mkdir(parents=True, exist_ok=True)

@@ -124,6 +124,7 @@ def test_the_screen_of_problems_matches_real_output(sandbox: Sandbox) -> None:
     assert on_a_terminal(sandbox, command, code=2) == shown
 
 
+@pytest.mark.thorough
 def test_the_program_of_settings_can_be_planned(sandbox: Sandbox) -> None:
     (sandbox.folder / "stacks" / "rl.py").write_text(f"from symphony import Experiment\n{SETTINGS}")
     (sandbox.folder / "agents").mkdir()

@@ -21,21 +21,22 @@ def completions_for(sandbox: Sandbox, line: str) -> set[str]:
     ("line", "value"),
     [
         ("symphony d", {"delete", "delete-batch", "diff", "doctor", "drift"}),
-        ("symphony logs --t", {"--tail", "--times"}),
-        ("symphony delete r", {"rl"}),
+        pytest.param("symphony logs --t", {"--tail", "--times"}, marks=pytest.mark.thorough),
+        pytest.param("symphony delete r", {"rl"}, marks=pytest.mark.thorough),
         ("symphony why rl agent", {"agent-0", "agent-1"}),
-        ("symphony why l", {"learner"}),
-        ("symphony why rl learner ", set[str]()),
+        pytest.param("symphony why l", {"learner"}, marks=pytest.mark.thorough),
+        pytest.param("symphony why rl learner ", set[str](), marks=pytest.mark.thorough),
         ("symphony logs rl learner e", {"eval", "eval/agent-0"}),
-        ("symphony exec rl wild -- l", set[str]()),
-        ("symphony scp rl lea", {"learner:"}),
-        ("symphony visit rl ", {"replay"}),
+        pytest.param("symphony exec rl wild -- l", set[str](), marks=pytest.mark.thorough),
+        pytest.param("symphony scp rl lea", {"learner:"}, marks=pytest.mark.thorough),
+        pytest.param("symphony visit rl ", {"replay"}, marks=pytest.mark.thorough),
     ],
 )
 def test_completions_of_commands_options_and_names(lab: Sandbox, line: str, value: set[str]) -> None:
     assert completions_for(lab, line) == value
 
 
+@pytest.mark.thorough
 def test_up_completes_program_names_and_nothing_in_a_broken_project(sandbox: Sandbox) -> None:
     (sandbox.folder / "stacks").mkdir()
     for name in ("train", "tune", "_shared"):

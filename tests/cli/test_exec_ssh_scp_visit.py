@@ -76,14 +76,21 @@ def test_exec_runs_the_preamble_first_and_keeps_arguments_apart(sandbox: Sandbox
     ("words", "code", "message"),
     [
         (("learner", "--", "no-such-command"), 127, "no-such-command"),
-        (("learner", "--", "/etc/passwd"), 126, "cannot be run"),
+        pytest.param(("learner", "--", "/etc/passwd"), 126, "cannot be run", marks=pytest.mark.thorough),
         (("learner", "--", "\x1b[31mred"), 127, "red"),
         (("rl", "learner", "sh", "x y"), 2, "symphony exec rl learner -- sh 'x y'"),
-        (("learner", "ls", "-a"), 2, "symphony exec learner -- ls -a"),
-        (("learner", "--"), 2, "after --"),
-        (("learner", "--", ""), 2, "exec needs a command to run"),
-        (("rl", "e", "--", "true"), 2, "eval/agent-0"),
-        (("rl", "learner", "more", "--", "true"), 2, "a process, or an experiment and a process"),
+        pytest.param(
+            ("learner", "ls", "-a"), 2, "symphony exec learner -- ls -a", marks=pytest.mark.thorough
+        ),
+        pytest.param(("learner", "--"), 2, "after --", marks=pytest.mark.thorough),
+        pytest.param(("learner", "--", ""), 2, "exec needs a command to run", marks=pytest.mark.thorough),
+        pytest.param(("rl", "e", "--", "true"), 2, "eval/agent-0", marks=pytest.mark.thorough),
+        pytest.param(
+            ("rl", "learner", "more", "--", "true"),
+            2,
+            "a process, or an experiment and a process",
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_exec_errors_are_one_line(sandbox: Sandbox, words: tuple[str, ...], code: int, message: str) -> None:
@@ -184,11 +191,11 @@ def test_ssh_without_a_terminal_is_one_line(sandbox: Sandbox) -> None:
     ("words", "message"),
     [
         (("a", "b"), "neither"),
-        (("learner:a", "learner:b"), "both"),
+        pytest.param(("learner:a", "learner:b"), "both", marks=pytest.mark.thorough),
         (("learner:nothing", "."), "no such file"),
-        (("Pulumi.yaml", "learner:no/such/place"), "no such folder"),
-        (("", "learner:x"), "empty"),
-        (("one",), "a SOURCE and a TARGET"),
+        pytest.param(("Pulumi.yaml", "learner:no/such/place"), "no such folder", marks=pytest.mark.thorough),
+        pytest.param(("", "learner:x"), "empty", marks=pytest.mark.thorough),
+        pytest.param(("one",), "a SOURCE and a TARGET", marks=pytest.mark.thorough),
         (("--", "-oProxyCommand=touch x", "learner:x"), "no such file"),
         ((".", "learner:x"), "into itself"),
     ],
@@ -238,8 +245,8 @@ def test_visit_without_a_browser_prints_the_url(sandbox: Sandbox, tmp_path: Path
     ("words", "message"),
     [
         (("rl", "tensorbord"), "tensorboard"),
-        (("nothing",), "tensorboard"),
-        (("rl", "a", "b"), "an EXPERIMENT and a SERVICE"),
+        pytest.param(("nothing",), "tensorboard", marks=pytest.mark.thorough),
+        pytest.param(("rl", "a", "b"), "an EXPERIMENT and a SERVICE", marks=pytest.mark.thorough),
     ],
 )
 def test_visit_errors_are_one_line(sandbox: Sandbox, words: tuple[str, ...], message: str) -> None:

@@ -20,6 +20,7 @@ def test_init_creates_a_project_that_runs_without_a_stack_name(sandbox: Sandbox)
     assert sandbox.trees() == {}
 
 
+@pytest.mark.thorough
 def test_init_stacks_keeps_settings_beside_the_programs(sandbox: Sandbox) -> None:
     folder = sandbox.folder.parent / "several"
     folder.mkdir()

@@ -204,6 +204,7 @@ def test_the_exit_code_is_kept_when_the_output_pipe_is_closed(tmp_path: Path) ->
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("term", [None, "dumb", "xterm-256color"])
 def test_colour_depends_on_term(term: str | None) -> None:
     env = {name: value for name, value in os.environ.items() if name != "TERM"}
@@ -276,6 +277,7 @@ def test_doctor_and_setup_report_the_same_versions() -> None:
     assert ready["tmux"]["version"] == rows["tmux"]["version"]
 
 
+@pytest.mark.thorough
 def test_doctor_lists_missing_prerequisites(tmp_path: Path) -> None:
     env = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     done = call("doctor", env=env)

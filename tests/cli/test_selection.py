@@ -19,9 +19,9 @@ PROGRAM = 'with Experiment() as e: e.new_process("a", command=["sleep", "3600"])
     [
         ("why rl", "agent-0, agent-1, learner, wild, eval/agent-0"),
         ("why rl agentt", 'Did you mean "agent-1" or "agent-0"?'),
-        ("logs rl -t abc", '--tail "abc"'),
+        pytest.param("logs rl -t abc", '--tail "abc"', marks=pytest.mark.thorough),
         ("logs learner rl", "Put the experiment's name first: rl "),
-        ("db /sweep-(/ -dr", "sweep-("),
+        pytest.param("db /sweep-(/ -dr", "sweep-(", marks=pytest.mark.thorough),
     ],
 )
 def test_an_ambiguous_or_missing_name_is_a_one_line_error_with_candidates(
@@ -36,12 +36,12 @@ def test_an_ambiguous_or_missing_name_is_a_one_line_error_with_candidates(
     ("words", "output"),
     [
         ("l rl learner -t -1", "step 1\nstep 2\nstep 3\n"),
-        ("log rl learner -s 0 -t 1", "step 3\n"),
-        ("log learn -t 0", ""),
+        pytest.param("log rl learner -s 0 -t 1", "step 3\n", marks=pytest.mark.thorough),
+        pytest.param("log learn -t 0", "", marks=pytest.mark.thorough),
         ("x rl learner -- sh -c 'echo $SYMPHONY_ROLE'", "learner\n"),
-        ("x learner -- echo hi", "hi\n"),
+        pytest.param("x learner -- echo hi", "hi\n", marks=pytest.mark.thorough),
         ("se rl -f", "rl\n"),
-        ("switch-experiment --force rl", "rl\n"),
+        pytest.param("switch-experiment --force rl", "rl\n", marks=pytest.mark.thorough),
     ],
 )
 def test_aliases_and_options_of_the_original(lab: Sandbox, words: str, output: str) -> None:

@@ -117,6 +117,7 @@ def test_an_error_of_the_program_shows_only_the_users_frames(
     assert [each for each in resources(sandbox) if each["type"] != "pulumi:pulumi:Stack"] == []
 
 
+@pytest.mark.thorough
 def test_a_change_after_the_launch_is_refused_with_its_line(sandbox: Sandbox) -> None:
     (sandbox.folder / "stacks" / "hello.py").write_text(textwrap.dedent(LATE))
     output = sandbox.pulumi("preview", "--stack=hello", code=None)

@@ -6,7 +6,7 @@ import json
 import re
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,6 +161,15 @@ class Backend(ABC):
             return result if len(result) >= times else None
 
         return wait_for(enough_reports, seconds * self.patience, f"{path} reports {kind}", pause=0.3)
+
+    def all_speak(self, stack: str, paths: Collection[str], kind: str) -> None:
+        """Wait until each of several processes has printed a report of one kind."""
+
+        def enough_reports() -> bool:
+            reports = [line for line in self.lines(stack) if line["text"].startswith(f"{kind} ")]
+            return {line["path"] for line in reports} >= {*paths}
+
+        wait_for(enough_reports, 30 * self.patience, f"{', '.join(paths)} report {kind}", pause=0.3)
 
     def runs_again(self, stack: str, path: str, before: Mapping[str, list[str]]) -> bool:
         """Return whether a process runs and has started again since these identities."""

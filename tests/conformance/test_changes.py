@@ -40,8 +40,7 @@ def history(backend: Backend) -> Iterator[dict[str, Snapshot]]:
     result: dict[str, Snapshot] = {}
     for name, program in STEPS.items():
         plan = backend.up(STACK, program).out
-        for path in ("server", "client", "group/one"):
-            backend.speaks(STACK, path, "ready")
+        backend.all_speak(STACK, ("server", "client", "group/one"), "ready")
         backend.becomes(STACK, "done", "completed")
         result[name] = backend.snapshot(STACK)
         result[name].statuses["plan"] = {"text": plan}  # type: ignore[index]

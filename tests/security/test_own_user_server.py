@@ -53,7 +53,13 @@ def _start_attached(env: dict[str, str], folder: Path) -> tuple[subprocess.Popen
     return run, int(run.stdout.readline().decode().rpartition(":")[2])
 
 
-@pytest.fixture(scope="module", params=[_start_as_plugin, _start_attached], ids=["plugin", "attached"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(_start_as_plugin, id="plugin", marks=pytest.mark.thorough),
+        pytest.param(_start_attached, id="attached"),
+    ],
+)
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
     """Yield the port of the provider host of an ongoing run."""
     env = {**os.environ, "PULUMI_PYTHON_CMD": sys.executable}

@@ -92,7 +92,10 @@ def test_unfinished_messages_of_a_killed_receiver_are_redelivered_and_marked(spa
 
 
 @pytest.mark.timeout(40)
-@pytest.mark.parametrize(("policy", "receive"), [("drop", "all"), ("drop", "latest"), ("block", "all")])
+@pytest.mark.parametrize(
+    ("policy", "receive"),
+    [pytest.param("drop", "all", marks=pytest.mark.thorough), ("drop", "latest"), ("block", "all")],
+)
 def test_messages_for_a_stopped_subscriber_are_bounded(spawn, policy, receive):
     subscriber = """
         import sys, caraml

@@ -117,6 +117,7 @@ def test_status_update_and_delete_work_after_a_process_replaced_its_files(rig: A
     assert not list((rig.home / "experiments").iterdir())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["pipe", "folder", "dangling link", "closed"])
 def test_status_update_and_delete_work_after_a_process_replaced_its_folders(rig: Any, kind: str) -> None:
     rig.session("a")

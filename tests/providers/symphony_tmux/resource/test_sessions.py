@@ -42,6 +42,7 @@ def test_a_session_of_another_stack_is_refused(rig: Any) -> None:
     assert not rig.living()
 
 
+@pytest.mark.thorough
 def test_concurrent_creates_start_one_server(home: Path) -> None:
     """Six experiments start at once on a machine without a tmux server."""
     code = (
@@ -60,6 +61,7 @@ def test_concurrent_creates_start_one_server(home: Path) -> None:
     assert len(tmux_in(home).sessions) == 6
 
 
+@pytest.mark.thorough
 def test_sessions_start_while_the_server_is_ending(home: Path) -> None:
     """Sessions end, and with the last one the server, while others start and need a new server."""
 
