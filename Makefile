@@ -1,6 +1,6 @@
 # Two commands: `make demo` runs a distributed computation in tmux, `make test` runs the tests. Both set up first.
 .DEFAULT_GOAL := help
-.PHONY: help setup python examples demo test test-kubernetes test-slurm test-thorough test-slow chaos chaos-short check bench clean
+.PHONY: help setup python examples demo lint types tests test test-kubernetes test-slurm test-thorough test-slow chaos chaos-short check bench clean
 
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -23,7 +23,10 @@ examples: setup ## and what examples/surreal learns with: jax, optax, gymnasium,
 demo: setup ## numerical integration over worker processes, shown live and checked
 	@$(BIN)/python examples/numint/demo.py
 
-test: setup check ## lint, types and the tests: pure ones, tmux and the engine
+test: setup lint ## lint, types and the tests: pure ones, tmux and the engine
+	@$(MAKE) --no-print-directory --jobs=2 types tests
+
+tests:
 	@scripts/test.sh $(PYTEST_ARGS)
 
 test-kubernetes: setup ## the tests that need a cluster: one that is up, else one of one machine, as root
@@ -44,10 +47,14 @@ chaos: setup ## an hour of kills, races and full disks
 chaos-short: setup ## three minutes of it, other seeds each time
 	@$(BIN)/python -m toolchain.guard $(BIN)/python -m tests.chaos --short
 
-check: python ## lint, format, types and the direction of imports: the fast half of `make test`
+check: python lint types ## lint, format, types and the direction of imports: the fast half of `make test`
+
+lint:
 	$(BIN)/ruff check $(wildcard $(SOURCES))
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
 	$(BIN)/lint-imports --no-logo
+
+types:
 	$(BIN)/basedpyright
 
 bench: setup ## figures and their goals, on an idle machine
