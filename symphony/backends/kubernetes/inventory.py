@@ -290,7 +290,13 @@ def end_all(client: Client, namespace: str, owner: str) -> None:
         pods = client.items(path_of("pods", namespace))
         await_gone(client, path, str(existing["metadata"]["uid"]), max(map(_grace, pods), default=0))
         return
-    end_orphans(client, read(client, namespace), namespace, owner, {}, {})
+    rights = {
+        path_of(kind, namespace, name): str(body["metadata"]["uid"])
+        for kind in ("rolebindings", "roles", "serviceaccounts")
+        for name, body in _labelled(client, namespace, kind, owner).items()
+        if labels.belongs_to(body, owner)
+    }
+    end_orphans(client, read(client, namespace), namespace, owner, {}, rights)
 
 
 def await_gone(client: Client, path: str, uid: str, grace: int = 0) -> None:
@@ -338,7 +344,7 @@ def end_orphans(
 ) -> None:
     """Delete every undeclared Job, pod, Service, ConfigMap and Secret of the owner; wait for their end.
 
-    An interrupted run leaves such objects. It may also leave the supervisor's service account and Role.
+    An interrupted run leaves such objects.
 
     planned: the names of the declared objects, by kind.
     more: path -> uid of more objects to delete.
@@ -347,7 +353,7 @@ def end_orphans(
         "jobs": live.jobs,
         "pods": live.pods,
         "services": live.services,
-        **{kind: _files(client, namespace, kind, owner) for kind in ("configmaps", "secrets")},
+        **{kind: _labelled(client, namespace, kind, owner) for kind in ("configmaps", "secrets")},
     }
     orphans = [
         (path_of(kind, namespace, name), str(body["metadata"]["uid"]))
@@ -362,8 +368,8 @@ def end_orphans(
         await_gone(client, path, uid)
 
 
-def _files(client: Client, namespace: str, kind: str, owner: str) -> dict[str, Body]:
-    """Return the Secrets or ConfigMaps of an experiment; empty if the user may not read any."""
+def _labelled(client: Client, namespace: str, kind: str, owner: str) -> dict[str, Body]:
+    """Return the objects of a kind with the label of an experiment; empty if the user may not list any."""
     # Only this experiment's: others in a shared namespace may be large, and secret.
     names = filter(is_label, (namespace, physical_name(paths.stack_of(owner), label=True)))
     selector = f"{labels.EXPERIMENT} in ({','.join(names)})"

@@ -310,11 +310,13 @@ def client_of(config: str, context: str) -> Client:
 
 
 METRICS_API = "/apis/metrics.k8s.io/v1beta1"
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_APIS = {"jobs": "/apis/batch/v1", "roles": _RBAC, "rolebindings": _RBAC}
 
 
 def path_of(kind: str, namespace: str = "", name: str = "") -> str:
-    """Return the API path of Jobs or core objects, such as `pods` of a namespace, or `namespaces`."""
-    api = "/apis/batch/v1" if kind == "jobs" else "/api/v1"
+    """Return the API path of Jobs, Roles or core objects, such as `pods` of a namespace, or `namespaces`."""
+    api = _APIS.get(kind, "/api/v1")
     path = f"{api}/namespaces/{quote(namespace, safe='')}/{kind}" if namespace else f"{api}/{kind}"
     return f"{path}/{quote(name, safe='')}" if name else path
 

@@ -8,9 +8,11 @@ from symphony.backends.observe import Recorded
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Api, Asked, namespace
 
 OWNER = "symphony/rl#1"
-
-
 SPACE = "/api/v1/namespaces/rl"
+KINDS = {
+    *("pods", "services", "configmaps", "secrets", "jobs"),
+    *("serviceaccounts", "roles", "rolebindings"),
+}
 
 
 class Cluster:
@@ -36,7 +38,7 @@ class Cluster:
         if path in self.objects:
             return 200, self.objects[path]
         below = [each for place, each in self.objects.items() if place.rpartition("/")[0] == path]
-        is_list = path.rpartition("/")[2] in ("pods", "services", "configmaps", "secrets", "jobs")
+        is_list = path.rpartition("/")[2] in KINDS
         return (200, {"items": below}) if below or is_list else MISSING
 
 

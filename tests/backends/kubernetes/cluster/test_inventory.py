@@ -40,6 +40,21 @@ def test_orphaned_pods_in_a_shared_namespace_are_deleted_with_their_secrets_and_
     assert set(mine) & set(cluster.objects) == {f"{SPACE}/pods/a", f"{SPACE}/configmaps/symphony-services"}
 
 
+def test_the_rights_of_a_supervisor_that_no_state_records_are_deleted() -> None:
+    """A killed first `up` left them in a shared namespace."""
+    rbac = SPACE.replace("/api/v1", "/apis/rbac.authorization.k8s.io/v1")
+    mine = {
+        f"{SPACE}/serviceaccounts/symphony": thing("ServiceAccount", "symphony", "1", OWNER),
+        f"{rbac}/roles/symphony": thing("Role", "symphony", "2", OWNER),
+        f"{rbac}/rolebindings/symphony": thing("RoleBinding", "symphony", "3", OWNER),
+    }
+    theirs = {SPACE: namespace("rl"), f"{rbac}/roles/x": thing("Role", "x", "4", "symphony/other#1")}
+    cluster = Cluster({**mine, **theirs})
+    with serving(cluster) as api:
+        inventory.end_all(api.client(), "rl", OWNER)
+    assert cluster.objects == theirs
+
+
 def test_delete_without_rights_on_secrets_deletes_everything_else() -> None:
     cluster = Cluster({f"{SPACE}/pods/a": thing("Pod", "a", "1", OWNER)})
 
