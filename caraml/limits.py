@@ -6,7 +6,7 @@ MAX_PARTS = 4096
 MAX_DEPTH = 64  # of tuples and records in each other; lists and dicts: about 1000, the limit of msgpack
 MAX_HEADER_BYTES = 1 << 20  # of a message without the contents of its arrays, bytes and long strings
 MAX_JSON_BRACKETS = 1 << 18  # [ and {, also those in strings
-MAX_TOPIC_BYTES = 255  # of a subscription
+MAX_PREFIX_BYTES = 255  # of a subscription
 MAX_SUBSCRIPTION_BYTES = 1 << 21  # all subscriptions of a publisher
 _MAX_UNREAD_MESSAGES = 1000
 

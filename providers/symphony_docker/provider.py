@@ -25,7 +25,8 @@ MAY_ASK_REGISTRY = "asks_registry"
 # An input that only an `up` sets: why the image must be built again. Pulumi shows it beside the change.
 REASON = "why"
 MISSING = "no longer in the registry"
-# The input with the image that an earlier run pushed, `repository@sha256:...`; it is used without a build.
+# The input with the image that an earlier run pushed, `repository@sha256:...`; it is built again only if the
+# registry no longer has it.
 PINNED = "pinned"
 # The inputs that determine the image; the path of the context does not.
 _IDENTITY = ("repository", "tag", "identity")

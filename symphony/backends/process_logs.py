@@ -56,7 +56,7 @@ def merge_lines(
 
 
 def last_lines(log: str, count: int) -> tuple[str, ...]:
-    """Return the last non-empty lines of the last attempt, without symphony's own lines."""
+    """Return the last non-empty lines since the last start, without symphony's own lines."""
     lines = [line for line in logs.last(log, count).split(b"\n") if not line.startswith(launch_file.NOTE)]
     return tuple(text for line in lines if (text := _as_text(line).rstrip()))
 

@@ -270,7 +270,9 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._probe("readiness_probe", options)
 
     def liveness_probe(self, **options: Unpack[ProbeOptions]) -> None:
-        """Set the probe that shows whether the process still works; its failure restarts the process.
+        """Set the probe that shows whether the process still works; its failure ends the process.
+
+        The restart policy then decides whether the process starts again.
 
         Args:
             options: The arguments of Probe: exactly one of tcp, http and exec, and its timing.

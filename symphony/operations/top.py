@@ -46,7 +46,8 @@ class Edge:
         connected: The processes that have a connection to it now; empty on other machines.
         seconds: The time that the last check took to connect; None if it failed, or without a check.
         trouble: The reason why the clients get no answer.
-        since: When the trouble began, in seconds since the epoch; None if it began before the first look.
+        since: When the trouble began, in seconds since the epoch; None if its process was not seen
+            listening just before.
     """
 
     service: str
@@ -67,7 +68,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class View:
-    """A snapshot of an experiment; trouble: the reason why its backend does not answer."""
+    """A snapshot of an experiment; trouble: why it has none, such as a backend that does not answer."""
 
     name: str
     backend: str

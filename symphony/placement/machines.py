@@ -133,7 +133,7 @@ def find(machine_type: str) -> Machine | None:
 
 
 def known() -> list[str]:
-    """Return the names of all machine types except custom types."""
+    """Return the names of all machine types except custom types and those with local disks (-lssd)."""
     regular = [
         f"{family}-{kind}-{size}"
         for family, kinds in _SIZES.items()

@@ -37,8 +37,8 @@ class BackendLimits:
         pools: The machine pools to place processes in; empty if the backend places them itself.
         pools_are_known: False if neither a cluster nor its stack was read, or if the backend
             supports place() without pools, as Slurm does.
-        gpus: The number of this machine's GPUs, or 0 if no process asks for one; None if the backend
-            allocates GPUs.
+        gpus: The number of this machine's GPUs, or 0 if no process asks for one; None if a cluster
+            (Kubernetes, Slurm) allocates them.
     """
 
     backend: str

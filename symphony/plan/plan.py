@@ -134,7 +134,7 @@ class Plan:
         configs: The config files that every process gets.
         unused: The settings that have no effect in this backend.
         renamed: The path in the program -> the path in the backend, for renamed processes and groups.
-        changed_files: The secret and config files that differ from those of the running experiment.
+        changed_files: `secret key.txt changed` for each file that differs from the running experiment's.
         code: digest -> the files of that code.
         images: The images that are built for the experiment.
         remarks: Warnings, shown with the plan.

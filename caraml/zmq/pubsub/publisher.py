@@ -32,7 +32,7 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import Parts, size, view
 from caraml.errors import CaramlError, MalformedMessageError
-from caraml.limits import MAX_TOPIC_BYTES
+from caraml.limits import MAX_PREFIX_BYTES
 from caraml.transport.wire import ZERO_COPY
 from caraml.utils.serializer import get_serializer, str2bytes
 from caraml.zmq.endpoint import Endpoint, EndpointOptions
@@ -143,7 +143,7 @@ class ZmqPub(Endpoint):
         raw.setsockopt(zmq.XPUB_NODROP, int(self.policy == "block"))
         self._subscriptions = Subscriptions()
         handshake = _HANDSHAKE_BYTES if self.socket.keys is None else _HANDSHAKE_WITH_KEYS_BYTES
-        raw.maxmsgsize = max(handshake, MAX_TOPIC_BYTES + _SUBSCRIBE_OVERHEAD)
+        raw.maxmsgsize = max(handshake, MAX_PREFIX_BYTES + _SUBSCRIBE_OVERHEAD)
         raw.rcvbuf = _RECEIVE_BUFFER
         if not self._fixed_hwm:
             raw.rcvhwm = _MAX_SUBSCRIPTIONS_AT_ONCE

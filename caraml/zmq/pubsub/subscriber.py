@@ -11,7 +11,7 @@ import zmq
 from caraml import serializers
 from caraml.codec.parts import Inline
 from caraml.errors import MalformedMessageError, ZmqTimeoutError
-from caraml.limits import MAX_TOPIC_BYTES
+from caraml.limits import MAX_PREFIX_BYTES
 from caraml.transport.wire import LARGE
 from caraml.utils.serializer import get_deserializer, str2bytes
 from caraml.zmq.endpoint import EndpointOptions, LoopingEndpoint
@@ -97,8 +97,8 @@ class ZmqSub(LoopingEndpoint):
         Raises ValueError for more than 255 bytes, for which a publisher would disconnect the subscriber.
         """
         prefix = str2bytes(topic)
-        if len(prefix) > MAX_TOPIC_BYTES:
-            raise ValueError(f"a subscription of {len(prefix)} bytes; the maximum is {MAX_TOPIC_BYTES}")
+        if len(prefix) > MAX_PREFIX_BYTES:
+            raise ValueError(f"a subscription of {len(prefix)} bytes; the maximum is {MAX_PREFIX_BYTES}")
         self._change(partial(self._subscribe, prefix))
 
     def unsubscribe(self, topic: str | bytes) -> None:

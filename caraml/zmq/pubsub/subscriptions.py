@@ -13,7 +13,7 @@ from typing import Any
 import zmq
 
 from caraml.errors import MalformedMessageError
-from caraml.limits import MAX_SUBSCRIPTION_BYTES, MAX_TOPIC_BYTES
+from caraml.limits import MAX_PREFIX_BYTES, MAX_SUBSCRIPTION_BYTES
 from caraml.transport.receive_budget import connection_name, disconnect, received
 from caraml.transport.socket_monitor import background_thread
 
@@ -44,10 +44,10 @@ class Subscriptions:
         if change[:1] == b"\x01":
             self._counts[prefix] += 1
             self.nbytes += len(prefix) + _OVERHEAD
-            too_much = self.nbytes > MAX_SUBSCRIPTION_BYTES or len(prefix) > MAX_TOPIC_BYTES
+            too_much = self.nbytes > MAX_SUBSCRIPTION_BYTES or len(prefix) > MAX_PREFIX_BYTES
             if too_much and self._disconnect_sender(frame):
                 raise MalformedMessageError(
-                    f"a subscriber was disconnected: its topic has more than {MAX_TOPIC_BYTES} bytes,"
+                    f"a subscriber was disconnected: its topic has more than {MAX_PREFIX_BYTES} bytes,"
                     f" or the topics of all subscribers together have more than {MAX_SUBSCRIPTION_BYTES}"
                 )
         elif change[:1] == b"\x00":

@@ -13,7 +13,7 @@ class Policy(Protocol):
     """Chooses actions with a network."""
 
     def act(self, network: list[np.ndarray], observations: np.ndarray, random: np.random.Generator) -> Acted:
-        """Return exploratory actions and their log probabilities."""
+        """Return exploratory actions and their log probabilities, zeros if the algorithm needs none."""
         ...
 
     def best(self, network: list[np.ndarray], observations: np.ndarray) -> np.ndarray:

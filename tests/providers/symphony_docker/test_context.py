@@ -139,7 +139,7 @@ def test_a_suspected_credential_is_refused_unless_allowed_or_ignored(context_fol
     assert context.read(context.Source(str(context_folder))).problems == ()
 
 
-def test_the_digest_ignores_times_and_order_of_files(context_folder: Path, tmp_path: Path) -> None:
+def test_the_digest_ignores_times_order_and_all_modes_but_x(context_folder: Path, tmp_path: Path) -> None:
     put(context_folder, "a.py", "a")
     put(context_folder, "b/c.py", "c")
     before, archive = (
