@@ -275,7 +275,9 @@ def _known_error(text: str, stack: str, project: str) -> SymphonyError | None:
         remedy = "It was killed, or the machine is overloaded; run the command again"
         return SymphonyError(f"the provider {match[1]} did not answer the engine", where=stack, remedy=remedy)
     if match := re.search(r'line (\d+): mapping key "([^"]+)" already defined at line (\d+)', text):
-        where = f"Pulumi.{stack}.yaml:{match[1]}"
+        # The engine names the file only if it is that of the project.
+        file = re.search(r"could not unmarshal '([^']+)'", text)
+        where = f"{Path(file[1]).name if file else f'Pulumi.{stack}.yaml'}:{match[1]}"
         return UserError(
             f"{match[2]} is set twice", where=where, remedy=f"Remove it here or in line {match[3]}"
         )

@@ -235,12 +235,17 @@ def test_a_settings_file_that_cannot_be_made_names_its_folder(tmp_path: Path) ->
     assert (error.what, error.where) == ("Pulumi.rl.yaml cannot be written", str(tmp_path))
 
 
-def test_a_setting_that_is_set_twice_is_named() -> None:
-    text = (
-        'error: getting stack configuration: yaml: unmarshal errors:\n  line 3: mapping key "symphony:server"'
-    )
+@pytest.mark.parametrize(
+    ("cause", "file"),
+    [
+        ("getting stack configuration", "Pulumi.rl.yaml"),
+        ("could not unmarshal '/lab/Pulumi.yaml'", "Pulumi.yaml"),
+    ],
+)
+def test_a_setting_that_is_set_twice_is_named_with_its_file(cause: str, file: str) -> None:
+    text = f'error: {cause}: yaml: unmarshal errors:\n  line 3: mapping key "symphony:server"'
     error = errors.error_of(outcome(stderr=f"{text} already defined at line 2"))
-    assert (error.what, error.where) == ("symphony:server is set twice", "Pulumi.rl.yaml:3")
+    assert (error.what, error.where) == ("symphony:server is set twice", f"{file}:3")
 
 
 def test_a_killed_engine_is_named() -> None:
