@@ -23,7 +23,7 @@ import msgspec
 
 # Concurrent probes: a probe that hangs must not delay the others.
 _THREADS = 16
-# Seconds before a limit at which the logs get a warning; half of the limit, if that is not longer than this.
+# Seconds before a limit at which the logs get a warning; half of the limit, if the limit is not longer.
 _WARNING = 600.0
 # The share of a CPU below which a process counts as idle, and the seconds between two measurements.
 _IDLE_SHARE, _IDLE_LOOK = 0.01, 30.0

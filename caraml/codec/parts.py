@@ -14,7 +14,7 @@ from caraml.limits import MAX_PARTS
 Buffer: TypeAlias = bytes | bytearray | memoryview | np.ndarray[Any, np.dtype[Any]] | zmq.Frame
 
 # The first two bytes of a message tell its kind; caraml.codec.encode describes TREE and ARRAYS. Other modules
-# define more second bytes: caraml.inmemory 7 and 8, caraml.zmq.acknowledged 17 to 21.
+# define more second bytes: caraml.inmemory 7 and 8, caraml.zmq.pubsub 8, caraml.zmq.acknowledged 17 to 21.
 MAGIC = 0xCA
 TREE = bytes((MAGIC, 1))
 ARRAYS = bytes((MAGIC, 2))

@@ -214,7 +214,8 @@ def _matches(name: StackName, word: str, project: str | None) -> bool:
         try:
             return project in (None, name.project) and re.search(word[1:-1], name.stack) is not None
         except re.error as error:
-            raise UserError(f"{quoted(word)} is not a regular expression: {error}") from None
+            what = f"the pattern of experiment names {quoted(word)} is not a regular expression: {error}"
+            raise UserError(what) from None
     if "/" in word:
         return fnmatchcase(f"{name.project}/{name.stack}", word)
     return project in (None, name.project) and fnmatchcase(name.stack, word)

@@ -75,7 +75,7 @@ def publish(kubectl: Kubectl, namespace: str, before: dict[tuple[str, str], floa
 
 
 @pytest.mark.thorough
-def test_idle_after_stops_pods_that_neither_print_nor_compute(
+def test_idle_after_stops_all_pods_once_none_prints_or_computes(
     sandbox: Sandbox, stack: str, cluster: Cluster, kubectl: Kubectl, applied: Applied
 ) -> None:
     sandbox.config(stack, supervisorImage=cluster.python_image)

@@ -31,7 +31,7 @@ with Experiment(idle_after="16s") as e:
 """
 
 
-def test_idle_after_stops_processes_that_neither_print_nor_compute(lab: Lab) -> None:
+def test_idle_after_stops_all_processes_once_none_prints_or_computes(lab: Lab) -> None:
     up(lab, IDLE)
     # The steps must answer the next supervisor, too, how much they compute.
     lab.supervisor().kill()

@@ -19,7 +19,7 @@ Runs = Callable[..., tuple[str, list[str]]]
 
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
-    """Return a function that runs cmds and returns the output and the recorded failed lines."""
+    """Return a function that runs cmds; it returns stdout, then stderr, and the recorded failed lines."""
     monkeypatch.setenv("SYMPHONY_HOME", str(tmp_path / "it's home"))
     (tmp_path / "services.sh").touch()
     folder = names.process_folder("default", "s", "a")
