@@ -47,8 +47,9 @@ class Subscriptions:
             too_much = self.nbytes > MAX_SUBSCRIPTION_BYTES or len(prefix) > MAX_PREFIX_BYTES
             if too_much and self._disconnect_sender(frame):
                 raise MalformedMessageError(
-                    f"a subscriber was disconnected: its topic has more than {MAX_PREFIX_BYTES} bytes,"
-                    f" or the topics of all subscribers together have more than {MAX_SUBSCRIPTION_BYTES}"
+                    f"the topic of a subscriber has more than {MAX_PREFIX_BYTES} bytes, or the topics of all"
+                    f" together have more than {MAX_SUBSCRIPTION_BYTES}; the subscriber was disconnected,"
+                    " unless it is in this process"
                 )
         elif change[:1] == b"\x00":
             self._remove(prefix)
