@@ -140,7 +140,9 @@ def _encode_json(value: Any) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise EncodeError(f"the value cannot be sent with serializer='json': {error}") from None
     if _has_too_many_brackets(text):
-        raise MessageTooLargeError(f"the JSON has more than {MAX_JSON_BRACKETS} brackets ([ and {{)")
+        raise MessageTooLargeError(
+            f"JSON with more than {MAX_JSON_BRACKETS} brackets ([ and {{) cannot be sent"
+        )
     return text
 
 

@@ -68,7 +68,10 @@ def flat_bytes(array: Array) -> Array:
 
 
 def read_layout(description: bytes) -> Layout:
-    """Return the layout of an untrusted description. Raises ValueError, TypeError."""
+    """Return the layout of an untrusted description.
+
+    Raises ValueError, RecursionError and the errors of msgspec, which are no ValueErrors.
+    """
     read = _cached_layout if len(description) <= REMEMBERED_BYTES else _layout
     return read(description)
 

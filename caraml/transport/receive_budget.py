@@ -8,6 +8,7 @@ up or the connection is over the budget.
 
 import contextlib
 import fcntl
+import os
 import socket as plain_sockets
 import struct
 import sys
@@ -123,10 +124,11 @@ class ReceiveBudget:
             self.dropped += 1
 
 
-def connection_name(descriptor: int) -> tuple[Any, Any]:
-    """Return the local and the remote address of a connection, which identify it."""
+def connection_name(descriptor: int) -> tuple[Any, Any, int]:
+    """Return the local and the remote address of a connection, and its inode, which identify it."""
+    # All connections over ipc to one address have the same addresses.
     with _socket_of(descriptor) as connection:
-        return connection.getsockname(), connection.getpeername()
+        return connection.getsockname(), connection.getpeername(), os.fstat(descriptor).st_ino
 
 
 def received(descriptor: int) -> int | None:

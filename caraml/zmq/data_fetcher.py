@@ -38,7 +38,7 @@ log = logging.getLogger("caraml")
 
 _TICK = 0.1
 _MAX_ATTEMPTS = 3
-_MAX_FAILED_STARTS = 3
+_MAX_ENDS_WITHOUT_ANSWER = 3
 _END_WAIT = 2.0
 _forking = multiprocessing.get_context("fork")
 
@@ -97,7 +97,7 @@ class DataFetcher(threading.Thread):
         self._fetching: dict[Any, _Task] = {}  # pipe -> task
         self._workers: dict[Any, Any] = {}  # pipe -> worker, which has a pipe for each thread
         self._n_workers, self._threads = n_workers, threads_per_worker
-        self._failed_starts = 0
+        self._ends_without_answer = 0
         self._stopped = False
         self._error: BaseException | None = None
         self._client: dict[str, Any] = {
@@ -174,7 +174,7 @@ class DataFetcher(threading.Thread):
         except (EOFError, OSError):
             self._handle_worker_end(pipe)
             return
-        self._failed_starts = 0
+        self._ends_without_answer = 0
         task = self._fetching.pop(pipe)
         if not failure:
             try:
@@ -200,10 +200,10 @@ class DataFetcher(threading.Thread):
         if worker in self._workers.values():
             return
         worker.join(_END_WAIT)
-        self._failed_starts += 1
-        if self._failed_starts > _MAX_FAILED_STARTS * self._n_workers:
+        self._ends_without_answer += 1
+        if self._ends_without_answer > _MAX_ENDS_WITHOUT_ANSWER * self._n_workers:
             raise CaramlError(
-                f"{self._failed_starts} worker processes ended, one after the other, and no worker "
+                f"{self._ends_without_answer} worker processes ended, one after the other, and no worker "
                 f"answered in between; the last with exit code {worker.exitcode} (the log says why)"
             )
         self._start_worker()

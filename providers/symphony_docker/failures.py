@@ -30,7 +30,7 @@ _RETRY = "Run the command again later; layers that were pushed are kept"
 
 
 class BuildError(UserError):
-    """The failure of a step of a Dockerfile; the details are the last lines of its output."""
+    """The failure of a build; the details, if any, are the last lines of the failed step's output."""
 
     def __init__(self, what: str, *, where: str = "", remedy: str = "", details: Sequence[str] = ()) -> None:
         super().__init__(what, where=where, remedy=remedy)
@@ -155,7 +155,7 @@ def _withheld_source(step: str, error: str) -> str:
 
 
 def push_error(text: str, repository: str) -> SymphonyError:
-    """Return the reason why a push, or the deletion of an image in the registry, failed."""
+    """Return the reason why a push failed, or why a registry refused a request without a login."""
     plain, host = " ".join(text.split()), host_of(repository)
     lower = plain.lower()
     if _DISK_FULL.search(plain):

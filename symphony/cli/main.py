@@ -1,4 +1,4 @@
-"""The entry point of `symphony`: runs a command, prints an error as one line and returns the exit code."""
+"""The entry point of `symphony`: runs a command, prints an error and its details, returns the exit code."""
 
 import contextlib
 import errno

@@ -28,7 +28,7 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._counts: Counter[bytes] = Counter()
-        self._disconnected: dict[int, tuple[Any, Any]] = {}  # descriptor -> the last name
+        self._disconnected: dict[int, tuple[Any, Any, int]] = {}  # descriptor -> the last name
         self.nbytes = 0
 
     def count(self, topic: bytes | None) -> int:
@@ -49,7 +49,7 @@ class Subscriptions:
                 raise MalformedMessageError(
                     f"the topic of a subscriber has more than {MAX_PREFIX_BYTES} bytes, or the topics of all"
                     f" together have more than {MAX_SUBSCRIPTION_BYTES}; the subscriber was disconnected,"
-                    " unless it is in this process"
+                    " unless it is connected over inproc"
                 )
         elif change[:1] == b"\x00":
             self._remove(prefix)
@@ -66,9 +66,9 @@ class Subscriptions:
             del self._counts[prefix]  # else topics that come and go would add up
 
     def _disconnect_sender(self, frame: zmq.Frame) -> bool:
-        """Disconnect the sender of a frame, unless it is in this process.
+        """Disconnect the sender of a frame, unless it is connected over inproc.
 
-        Return False if its connection is over, True for a sender in this process, which stays connected.
+        Return False if its connection is over, True for a sender over inproc, which stays connected.
         """
         try:
             descriptor, address = int(frame.get(zmq.SRCFD)), frame.get("Peer-Address")
@@ -87,7 +87,7 @@ class Subscriptions:
 class _Connection:
     """The bytes of a connection: `brought` so far, and `read` when the publisher last read everything."""
 
-    def __init__(self, name: tuple[Any, Any], reads: int) -> None:
+    def __init__(self, name: tuple[Any, Any, int], reads: int) -> None:
         self.name = name
         self.reads = reads
         self.brought = self.read = 0
@@ -98,6 +98,8 @@ class SubscriptionBudget:
 
     Between two reads of the publisher one connection may send 256 KiB, and all together 256 KiB during a call
     of the publisher, else 2 MiB.
+
+    The background thread calls `opened`, `closed` and `_look`, which calls the publisher's `disconnected`.
     """
 
     def __init__(self, publisher: Any) -> None:

@@ -10,7 +10,7 @@ from algorithms.policies import Acted, Policy
 
 
 def spaces(name: str) -> Spaces:
-    """Return the shapes of the observations and actions of an environment."""
+    """Return the sizes of the observations and actions of an environment."""
     environment = gymnasium.make(name)
     seen, done = environment.observation_space, environment.action_space
     discrete = isinstance(done, gymnasium.spaces.Discrete)
