@@ -44,6 +44,7 @@ def test_the_picture_of_hello_is_up_to_date() -> None:
     assert text("docs/screens/hello.svg") == picture.svg("hello"), "run `python -m scripts.picture`"
 
 
+@pytest.mark.thorough
 def test_the_picture_of_surreal_is_up_to_date(sandbox: Sandbox) -> None:
     drawn = picture.surreal(sandbox.symphony("plan", "surreal", "--json").json)
     # Free ports differ between runs.
@@ -138,6 +139,7 @@ def test_the_program_of_settings_can_be_planned(sandbox: Sandbox) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_the_program_with_caraml_exchanges_messages(sandbox: Sandbox) -> None:
     (sandbox.folder / "talk.py").write_text(talk())
     declared = """

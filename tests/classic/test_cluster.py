@@ -45,6 +45,7 @@ def test_launch_starts_the_experiment_and_saves_it(sandbox: Sandbox) -> None:
     assert (sandbox.home.parent / "saved" / "ada-rand").is_dir()
 
 
+@pytest.mark.thorough
 def test_dry_run_returns_the_plan_and_prints_nothing(sandbox: Sandbox) -> None:
     result = script(sandbox, "plan = cluster.launch(exp, force=True, dry_run=True); print('>', plan)")
     head, *rows = result.splitlines()
@@ -64,6 +65,7 @@ def test_experiment_settings_override_cluster_settings(sandbox: Sandbox) -> None
     )
 
 
+@pytest.mark.thorough
 def test_describe_and_list_methods(sandbox: Sandbox) -> None:
     result = script(
         sandbox,
@@ -116,6 +118,7 @@ def test_exec_transfer_and_current_experiment(sandbox: Sandbox) -> None:
     assert result.startswith("127.0.0.1:")
 
 
+@pytest.mark.thorough
 def test_get_log(sandbox: Sandbox) -> None:
     result = script(
         sandbox,

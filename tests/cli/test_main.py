@@ -267,6 +267,7 @@ def test_env_makes_the_state_folder_private_and_keeps_the_umask(
     assert stat.S_IMODE(own_home.stat().st_mode) == 0o755, "a home may be anywhere, it is not ours to close"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("engine")
 def test_doctor_and_setup_report_the_same_versions() -> None:
     rows = {row["name"]: row for row in json.loads(call("doctor", "--json").stdout)}

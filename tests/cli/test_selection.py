@@ -149,6 +149,7 @@ def test_ctrl_c_at_the_delete_question_changes_nothing(two_projects: tuple[Sandb
         assert "Nothing was changed." in seen.screen()
 
 
+@pytest.mark.thorough
 def test_a_single_program_needs_no_stack_name_and_plan_writes_no_file(sandbox: Sandbox) -> None:
     """The stack is named after its project or, where the project has several programs, after the program."""
     sandbox.write(PROGRAM)

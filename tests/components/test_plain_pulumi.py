@@ -94,6 +94,7 @@ LATE = """
                 "ValueError: could not convert string to float: 'fast'",
             ],
             id="exception",
+            marks=pytest.mark.thorough,
         ),
         pytest.param(
             CALL, ['stacks/hello.py", line 4', "TypeError: "], id="wrong call", marks=pytest.mark.thorough

@@ -25,6 +25,7 @@ PAIRS = {
         "client": "with a key: HELLO\nwithout a key: AuthenticationError",
     },
 }
+BASIC = ("push_pull.py", "request_reply.py", "acknowledged.py", "publish_subscribe.py")
 
 # The output of the processes when everything works.
 PRINTED = {
@@ -38,7 +39,10 @@ PRINTED = {
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("program", PAIRS)
+@pytest.mark.parametrize(
+    "program",
+    [*BASIC, *(pytest.param(each, marks=pytest.mark.thorough) for each in PAIRS if each not in BASIC)],
+)
 def test_both_programs_of_each_pattern_run_and_exit(program, tmp_path):
     keys = [str(tmp_path / "keys")] if program == "secured.py" else []
     if keys:

@@ -70,6 +70,7 @@ def test_doctor_checks_the_registry_of_each_stack_in_the_project(
     assert row.get.startswith("the registry localhost:1 does not answer: connection refused")
 
 
+@pytest.mark.thorough
 def test_doctor_lists_gke_prerequisites_with_remedies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

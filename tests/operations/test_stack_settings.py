@@ -65,6 +65,7 @@ def test_settings_files_that_pulumi_does_not_read_are_refused(
     assert sandbox.trees() == {}
 
 
+@pytest.mark.thorough
 def test_an_unknown_backend_is_refused(sandbox: Sandbox) -> None:
     sandbox.config("rl", bakend="kubernetes")
     assert "did you mean symphony:backend?" in sandbox.symphony("plan", "rl", code=2).err

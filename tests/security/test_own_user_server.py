@@ -77,7 +77,14 @@ def caller(port: int) -> Iterator[int]:
         yield connection.getsockname()[1]
 
 
-@pytest.mark.parametrize("address", ["127.0.0.2", "::1", "::ffff:127.0.0.1", "127.0.0.1"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.2",
+        "127.0.0.1",
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in ("::1", "::ffff:127.0.0.1")),
+    ],
+)
 def test_another_user_is_refused(
     port: int, caller: int, address: str, place: Path, stranger_calls: Calls
 ) -> None:

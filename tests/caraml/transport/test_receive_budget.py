@@ -96,7 +96,9 @@ def test_an_endless_message_is_disconnected_while_other_peers_are_served():
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("keyed", [False, True], ids=["without keys", "keys"])
+@pytest.mark.parametrize(
+    "keyed", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["without keys", "keys"]
+)
 def test_well_behaved_peers_are_never_disconnected(tmp_path, keyed):
     """Every peer sends many times the budget, in all sizes, to a puller that pauses."""
     if keyed:

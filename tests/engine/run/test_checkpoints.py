@@ -120,6 +120,7 @@ def test_the_run_without_checkpoints_creates_no_other_resource(
     assert not mark.exists()
 
 
+@pytest.mark.thorough
 def test_the_users_environment_variable_overrides_checkpoints(
     checkpoint_modes: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ errors.check(run.outcome)
     assert processes_with(f"MARK=inline-{tmp_path.name}") == []
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("engine")
 def test_a_script_dials_the_engine_without_the_proxy_of_its_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

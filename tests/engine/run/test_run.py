@@ -57,6 +57,7 @@ def test_events_and_state_over_the_life_of_a_stack(run: Runner, tiny: Workspace)
     assert file_store.read_state(NAME).resources == ()
 
 
+@pytest.mark.thorough
 def test_a_run_has_durations_and_program_output_and_writes_nothing_to_stderr(run: Runner) -> None:
     program = "print('hello'); pulumi.log.warn('careful'); Thing('slow', sleep=1); Thing('fast')"
     made = run("up", program=program)
@@ -154,6 +155,7 @@ def test_a_missing_passphrase_is_an_error(
         run("up")
 
 
+@pytest.mark.thorough
 def test_the_default_state_folder_has_a_generated_passphrase(
     run: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
