@@ -117,7 +117,8 @@ class Decoder:
             raise MalformedMessageError(f"not from caraml's msgpack serializer: it begins with {prefix!r}")
         if len(head_view) > MAX_HEADER_BYTES and is_over_limit(bytes(head_view[2:])):
             raise MalformedMessageError(
-                f"the message has more than {MAX_HEADER_BYTES} bytes without arrays, bytes and long strings"
+                f"a received message has more than {MAX_HEADER_BYTES} bytes besides its arrays, bytes and"
+                " long strings"
             )
         value = _Tree(parts).value(head_view[2:])
         if type(value) is _ndarray and parts and len(head_view) <= REMEMBERED_BYTES:

@@ -213,7 +213,8 @@ def wait(
     """Wait for processes, and return their statuses and an exit code.
 
     The code is 0 if the goal is reached, and 124 at the timeout. For "completed", it is the exit code of the
-    primary or the one of `paths` that failed; it is 1 if another failed, or one is lost, blocked or stopped.
+    first primary, or of the first of `paths`, that failed; without both, it is 1 if any process failed. It is
+    1 if a process that counts is lost, blocked or stopped; with primaries or `paths`, others do not count.
     For "ready", it is 1 as soon as a process has failed, or is lost or blocked.
 
     Without `paths`, "completed" waits for the primaries of the experiment, else for all; "ready" for all.

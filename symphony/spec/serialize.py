@@ -74,7 +74,8 @@ def _dump_fields(spec: Any, path: str) -> dict[str, Any]:
 
 def _load(kind: type[Any], data: Any, path: str, where: Location) -> Any:
     if not isinstance(data, Mapping):
-        raise UserError(f"{path} is not a mapping", where=str(where), remedy="Save it again with to_dict()")
+        remedy = "Save the experiment again with to_dict()"
+        raise UserError(f"{path} is not a mapping", where=str(where), remedy=remedy)
     settings, fields = settings_of(kind), cast("Mapping[str, Any]", data)
     if unknown := [name for name in fields if name not in settings]:
         remedy = f"Use one of: {', '.join(sorted(settings))}"

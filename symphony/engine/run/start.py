@@ -2,8 +2,8 @@
 
     python -I -S start.py JSON
 
-The keys of JSON are the parameters of `main`. Every process gets SIGKILL when the engine ends, however it
-ends. Standard library only, so that it starts within milliseconds.
+The keys of JSON are the parameters of `main`. On Linux every process gets SIGKILL when the engine ends,
+however it ends. Standard library only, so that it starts within milliseconds.
 
 Without `namespace`, the engine shares the network of the machine. With it, the engine runs in a network
 namespace of its own, where no other user of the machine can dial its ports; the program and the providers

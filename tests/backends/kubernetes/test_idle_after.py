@@ -105,8 +105,7 @@ def test_idle_after_stops_all_pods_once_none_prints_or_computes(
     (a, _) = sandbox.symphony("process", stack, "--json").json
     assert "idle_after" in a["why"]
     assert sandbox.symphony("logs", stack, "a").out.split()[:2] == ["quiet", "told"]
-    # The next `up` starts them again.
-    # The next up starts the pods again: the old figures would count for the new ones of the same name.
+    # The next `up` starts the pods again: the old figures would count for the new ones of the same name.
     kubectl("-n", stack, "delete", "pods.metrics.k8s.io", "--all")
     up(sandbox, stack, PROGRAM, code=0)
     wait_for(lambda: becomes(sandbox, stack, "a", "running"), 60, "a runs again")

@@ -64,7 +64,7 @@ NOT_ON_PATH = "no such command on PATH"
         ({"command": "/"}, "not an executable file"),
         ({"command": "./below.sh", "start_dir": "sub"}, ""),
         ({"command": "./below.sh"}, "no such file"),
-        # Their lines are not checked on PATH.
+        # A missing program in `cmds` is only a remark, tested below.
         ({"cmds": ["pyhton a.py"], "command": "pyhton"}, ""),
         # Other rules refuse these.
         ({"command": None}, ""),

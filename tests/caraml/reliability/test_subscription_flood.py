@@ -1,4 +1,4 @@
-"""A publisher disconnects only a subscriber that sends too many subscriptions at once."""
+"""A publisher disconnects only a subscriber of too long a topic, or of too many topics at once."""
 
 import socket
 import struct

@@ -150,7 +150,7 @@ def test_delete_keeps_an_image_that_has_another_tag(place: Place) -> None:
 
 
 @pytest.mark.thorough
-def test_a_failed_build_is_one_line(place: Place) -> None:
+def test_a_failed_build_is_one_line_and_the_end_of_the_output(place: Place) -> None:
     place.up()
     running = place.images()
     place.sandbox.write(PROGRAM.replace("1000", "1001"))
