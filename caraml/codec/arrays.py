@@ -70,7 +70,7 @@ def flat_bytes(array: Array) -> Array:
 def read_layout(description: bytes) -> Layout:
     """Return the layout of an untrusted description.
 
-    Raises ValueError, RecursionError and the errors of msgspec, which are no ValueErrors.
+    Raises ValueError, RecursionError and the errors of msgspec, which are not ValueErrors.
     """
     read = _cached_layout if len(description) <= REMEMBERED_BYTES else _layout
     return read(description)

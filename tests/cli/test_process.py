@@ -51,7 +51,10 @@ def test_an_unknown_name_is_a_one_line_error(lab: Sandbox, name: str) -> None:
     assert ran.out == ""
 
 
-@pytest.mark.parametrize("words", [("process", "rl", "--json"), ("logs", "rl")])
+@pytest.mark.parametrize(
+    "words",
+    [("process", "rl", "--json"), ("logs", "rl"), pytest.param(("ls",), marks=pytest.mark.thorough)],
+)
 def test_closed_pipe_ends_quietly_and_full_disk_is_a_one_line_error(
     lab: Sandbox, words: tuple[str, ...]
 ) -> None:

@@ -129,7 +129,13 @@ def test_up_and_delete_finish_when_their_output_is_closed(sandbox: Sandbox) -> N
     assert sandbox.symphony("ls", "--json").json == []
 
 
-@pytest.mark.parametrize("name", ["-x", "a/b/c/d", "rl\x1b[31m"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("-x", "a/b/c/d", "rl\x1b[31m"),
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in ("no spaces", "", "other/rl")),
+    ],
+)
 def test_invalid_stack_names_are_refused(sandbox: Sandbox, name: str) -> None:
     sandbox.write(TWO)
     ran = sandbox.symphony("up", "-y", "--", name, code=None)

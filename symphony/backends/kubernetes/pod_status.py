@@ -111,7 +111,7 @@ def statuses(pod: Values) -> list[ProcessStatus]:
 
 
 def is_good(pod: Values) -> bool:
-    """Return whether the next `up` keeps this pod: its processes wait, run, completed or are unknown."""
+    """Return whether the next `up` keeps this pod: each process waits, runs, has completed or is unknown."""
     return all(status.state in ("running", "waiting", "completed", "unknown") for status in statuses(pod))
 
 

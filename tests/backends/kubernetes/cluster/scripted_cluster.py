@@ -9,10 +9,7 @@ from tests.backends.kubernetes.scripted_api import MISSING, Answer, Api, Asked, 
 
 OWNER = "symphony/rl#1"
 SPACE = "/api/v1/namespaces/rl"
-KINDS = {
-    *("pods", "services", "configmaps", "secrets", "jobs"),
-    *("serviceaccounts", "roles", "rolebindings"),
-}
+KINDS = ["pods", "services", "configmaps", "secrets", "jobs", "serviceaccounts", "roles", "rolebindings"]
 
 
 class Cluster:
