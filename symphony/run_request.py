@@ -7,7 +7,6 @@ shows only with --debug.
 import os
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -18,8 +17,7 @@ PLUGINS = "SYMPHONY_PLUGINS"
 REPORT = "symphony-report "
 
 
-@dataclass(frozen=True)
-class RunRequest:
+class RunRequest(msgspec.Struct, frozen=True):
     """The request; a plain `pulumi` leaves every field at its default.
 
     runs_on:    the backend on which the stack is up.
@@ -38,8 +36,8 @@ class RunRequest:
     experiment: str = ""
     manifests: bool = False
     parameters: tuple[str, ...] = ()
-    unquoted: Mapping[str, str] = field(default_factory=dict[str, str])
-    images: Mapping[str, str] = field(default_factory=dict[str, str])
+    unquoted: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    images: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
     @property
     def environment(self) -> dict[str, str]:

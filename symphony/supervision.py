@@ -14,12 +14,12 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 # Concurrent probes: a probe that hangs must not delay the others.
 _THREADS = 16
@@ -144,8 +144,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         return () if self.state == "stopped" else (*map(str, self.waits_for), *workers)
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """The state of a process now.
 
     start: identifies a start of the process; after the end it may be only a prefix of that identity; empty
@@ -272,8 +271,7 @@ def read_state(saved: bytes) -> State:
         return State()
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(msgspec.Struct, frozen=True):
     """The state of a wait: met, failed, or not met for the reason `why`."""
 
     met: bool = False
@@ -281,8 +279,7 @@ class _Answer:
     why: str = ""
 
 
-@dataclass
-class _Check:
+class _Check(msgspec.Struct):
     """The probing of one start of a process; fails: consecutive failures."""
 
     start: str
@@ -291,12 +288,11 @@ class _Check:
     running: Future[str] | None = None
 
 
-@dataclass
-class _Look:
+class _Look(msgspec.Struct):
     """The processes as one step sees them; ready: a cache of why they are not ready."""
 
     facts: dict[str, Fact]
-    ready: dict[str, str] = field(default_factory=dict[str, str])
+    ready: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Supervisor:

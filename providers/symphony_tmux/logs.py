@@ -16,10 +16,12 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from symphony import files
 
@@ -39,8 +41,7 @@ _LARGEST = 1 << 30
 _LARGEST_TAIL = 1 << 24
 
 
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
+class IndexEntry(msgspec.Struct, frozen=True):
     """A line of an index: the log was written from this offset on at this time or later.
 
     number: the attempt, or the exit code or signal of an end. restarts: by the supervisor in this attempt.
@@ -53,8 +54,7 @@ class IndexEntry:
     restarts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A piece of output, with its time and its attempt, each 0 if unknown."""
 
     time: float
@@ -62,8 +62,7 @@ class Part:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(msgspec.Struct, frozen=True):
     """The position of a reader: the inode of the file, and the offset in it."""
 
     inode: int = 0
@@ -205,8 +204,7 @@ def _index(log: Path) -> Path:
     return log.with_name(log.name.replace("log", "index", 1))
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
+class _Stretch(msgspec.Struct, frozen=True):
     """A range of a file, which may be rotated before it is read."""
 
     file: Path
@@ -340,8 +338,7 @@ def _entry(match: re.Match[bytes]) -> IndexEntry:
     )
 
 
-@dataclass
-class _Reader:
+class _Reader(msgspec.Struct):
     """Reads the output of one start of a process; rest: an incomplete line."""
 
     start: str

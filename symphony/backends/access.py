@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError
@@ -20,8 +21,7 @@ class CannotStart(SymphonyError):
         self.exit_code = code
 
 
-@dataclass(frozen=True)
-class Streams:
+class Streams(msgspec.Struct, frozen=True):
     """The open descriptors of a command; terminal: whether they are an interactive terminal."""
 
     stdin: int = 0
@@ -34,8 +34,7 @@ class Streams:
 OnBytes = Callable[[int], None]
 
 
-@dataclass(frozen=True)
-class Copied:
+class Copied(msgspec.Struct, frozen=True):
     """The number of files and bytes copied; left_out: entries that were skipped, with the reasons."""
 
     files: int = 0
@@ -61,8 +60,7 @@ class Forward(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ServiceRoute:
+class ServiceRoute(msgspec.Struct, frozen=True):
     """The route to a service from this machine: an address, or a forward to open on demand.
 
     warning: why no process of the experiment answers at present.

@@ -3,9 +3,10 @@
 import os
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
+
+from msgspec.structs import replace
 
 from symphony.backends.access import Copied, OnBytes
 from symphony.errors import SymphonyError, UserError

@@ -1,9 +1,10 @@
 """The protocol of a backend's module `observe`, and the values that it returns."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
+
+import msgspec
 
 from symphony.errors import SymphonyError
 
@@ -30,8 +31,7 @@ class Resource(Protocol):
     def outputs(self) -> Mapping[str, Any]: ...
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True):
     """An experiment as the state of its stack records it.
 
     Attributes:
@@ -48,13 +48,12 @@ class Recorded:
     physical_name: str
     processes: Mapping[str, Mapping[str, Any]]
     host: str = ""
-    connection: Mapping[str, str] = field(default_factory=dict[str, str])
-    objects: Mapping[str, str] = field(default_factory=dict[str, str])
-    not_created: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    connection: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    objects: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    not_created: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict[str, Mapping[str, Any]])
 
 
-@dataclass(frozen=True)
-class ProcessStatus:
+class ProcessStatus(msgspec.Struct, frozen=True):
     """The status of a process.
 
     Attributes:
@@ -96,8 +95,7 @@ class ProcessStatus:
         return self.path.rpartition("/")[2]
 
 
-@dataclass(frozen=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """The resources that a process and its children use; None if the backend does not report them.
 
     Attributes:
@@ -117,8 +115,7 @@ class Usage:
     moment: float = 0.0
 
 
-@dataclass(frozen=True)
-class Port:
+class Port(msgspec.Struct, frozen=True):
     """A port of this machine.
 
     Attributes:
@@ -130,8 +127,7 @@ class Port:
     users: frozenset[str]
 
 
-@dataclass(frozen=True)
-class LogLine:
+class LogLine(msgspec.Struct, frozen=True):
     """A line of a process's output.
 
     ended: it is symphony's line that the process has ended. is_note: it is symphony's, about the log itself.
@@ -144,8 +140,7 @@ class LogLine:
     is_note: bool = False
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """A step of a process on its way to running, such as `scheduled`, `node-1`.
 
     broken: the process has come no further. more: details, such as the last lines of its log.
@@ -159,8 +154,7 @@ class Link:
     remedy: str = ""
 
 
-@dataclass(frozen=True)
-class Owned:
+class Owned(msgspec.Struct, frozen=True):
     """An experiment that a backend finds without its state, by the owner id on its objects."""
 
     owner: str

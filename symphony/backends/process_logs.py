@@ -7,10 +7,11 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.plan.problems import count

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import asdict
 
 from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -100,11 +102,13 @@ def show_error(text: str, details: Sequence[str] = ()) -> None:
 
 
 def show_json(value: Any) -> None:
-    """Print a value as JSON; dataclasses are objects, sets are lists."""
+    """Print a value as JSON; records are objects, sets are lists."""
     print(json.dumps(value, indent=2, default=_plain))
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return sorted(cast("frozenset[str]", value)) if isinstance(value, frozenset) else str(value)

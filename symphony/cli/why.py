@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
+import msgspec
+
 from symphony.backends.observe import Link
 from symphony.cli import arguments, screen
 from symphony.errors import SymphonyError
@@ -28,7 +30,7 @@ def command(words: arguments.Process, as_json: arguments.AsJson = False) -> None
     pids: dict[str, int | None] = {}
     with suppress(SymphonyError):
         pids = {status.path: status.pid for status in processes(stack)}
-    screen.show_json({**vars(answer), "pid": pids.get(path)})
+    screen.show_json({**msgspec.structs.asdict(answer), "pid": pids.get(path)})
 
 
 def _print(answer: Why) -> None:

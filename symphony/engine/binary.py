@@ -6,8 +6,9 @@ import re
 import shutil
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from symphony import files, paths
 from symphony.errors import SymphonyError
@@ -18,8 +19,7 @@ PARTS = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec", "pul
 DEADLINE = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(msgspec.Struct, frozen=True):
     """A complete engine: the command line with the Python language host beside it or on PATH."""
 
     pulumi: Path

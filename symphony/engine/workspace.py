@@ -4,9 +4,10 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+import msgspec
 
 from symphony import files, paths
 from symphony.engine import binary, environment
@@ -20,8 +21,7 @@ _STACK = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
 _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(msgspec.Struct, frozen=True):
     """A folder with a Pulumi.yaml: where the engine runs."""
 
     folder: Path
@@ -39,8 +39,7 @@ class Workspace:
         return main / "__main__.py" if main.is_dir() else main
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(msgspec.Struct, frozen=True):
     """An encrypted setting, whose value is not read."""
 
 

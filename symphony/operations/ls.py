@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from symphony.backends import registry
 from symphony.backends.observe import ProcessStatus
@@ -16,8 +17,7 @@ from symphony.plan.problems import count
 _NOT_RUNNING = ("failed", "lost", "not in the state")
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """A row: an experiment, a sweep or a cluster.
 
     Attributes:

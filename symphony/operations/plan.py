@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -255,7 +255,7 @@ def manifests(
     """
     if selected.settings.problems:
         raise PlanError(selected.name.stack, selected.settings.problems)
-    declared = _preview(selected, replace(_parameters(selected), manifests=True), output)
+    declared = _preview(selected, msgspec.structs.replace(_parameters(selected), manifests=True), output)
     if not declared.is_declared:
         raise UserError(f"{selected.name.stack} declares a cluster, which has no Kubernetes manifests")
     experiment = declared.components.experiment.new
@@ -439,7 +439,7 @@ class RecordedStack:
         """Return what the program must know of the stack."""
         processes = self.stack.processes.values()
         experiment = self.stack.experiment
-        return replace(
+        return msgspec.structs.replace(
             _parameters(selected),
             runs_on=self.stack.backend,
             recorded=tuple(sorted(str(process["uid"]) for process in processes if process.get("uid"))),

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from symphony.backends.observe import Link, LogLine, MeasuringObserver, ProcessStatus, Usage
 from symphony.engine.state import locks
@@ -32,8 +34,7 @@ def processes(stack: stacks.Stack) -> list[ProcessStatus]:
     return sorted(statuses, key=lambda status: sort_key(status.path))
 
 
-@dataclass(frozen=True)
-class Why:
+class Why(msgspec.Struct, frozen=True):
     """The explanation of a process's state; a broken link is the last."""
 
     stack: str

@@ -5,10 +5,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from symphony.engine import workspace
 from symphony.errors import SymphonyError, UserError

@@ -6,10 +6,12 @@ import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from symphony import files, paths
 from symphony.backends import registry
@@ -40,8 +42,7 @@ _REFERENCE = "pulumi:pulumi:StackReference"
 _backend: ContextVar[str | None] = ContextVar("backend", default=None)
 
 
-@dataclass(frozen=True)
-class Stack:
+class Stack(msgspec.Struct, frozen=True):
     """A stack and the record of its experiment.
 
     Attributes:

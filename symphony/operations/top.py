@@ -4,8 +4,10 @@ import socket
 import time
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from symphony.backends.observe import Port, PortObserver, ProcessStatus, Usage
 from symphony.engine.state import store
@@ -31,7 +33,7 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         own = {"group": self.status.group, "name": self.status.name, "line": self.line}
-        return {**asdict(self.status), **own, **usage_columns(self.used)}
+        return {**msgspec.structs.asdict(self.status), **own, **usage_columns(self.used)}
 
 
 @dataclass(frozen=True)

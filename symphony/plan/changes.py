@@ -6,9 +6,10 @@ inputs that differ between the state and the program, as the engine reports them
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Literal, cast
+
+import msgspec
 
 from symphony.plan import code
 from symphony.plan.code import CodeSets
@@ -34,8 +35,7 @@ _PROBES = ("readiness_probe", "liveness_probe")
 _HANDLERS = ("tcp", "http", "exec", "log", "port")
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """The change that an `up` makes to a process, with every reason.
 
     follows: whether the supervisor of the experiment restarts it, as another process restarts.
@@ -54,16 +54,14 @@ class Change:
         return {"path": self.path, "kind": self.kind, "why": list(self.reasons)}
 
 
-@dataclass(frozen=True)
-class Component:
+class Component(msgspec.Struct, frozen=True):
     """The inputs of a component: `old` from the state (empty if it is new), `new` from the program."""
 
-    old: Inputs = field(default_factory=dict[str, Any])
-    new: Inputs = field(default_factory=dict[str, Any])
+    old: Inputs = msgspec.field(default_factory=dict[str, Any])
+    new: Inputs = msgspec.field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True)
-class Components:
+class Components(msgspec.Struct, frozen=True):
     """The components of an experiment; processes by path, groups by name."""
 
     experiment: Component

@@ -1,7 +1,6 @@
 """Problems of a declaration as values, and the error that reports them together."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,8 +15,7 @@ LONGEST = 600
 _MOST_ALIKE = 3
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """A mistake: what is wrong, the lines of the program, and the remedy.
 
     A text that begins with the path of its process can share a line with equal problems of others.
@@ -29,8 +27,8 @@ class Problem:
 
     def __post_init__(self) -> None:
         # The texts contain the user's names, which may have control characters.
-        object.__setattr__(self, "what", printable(self.what, LONGEST))
-        object.__setattr__(self, "remedy", printable(self.remedy, LONGEST))
+        msgspec.structs.force_setattr(self, "what", printable(self.what, LONGEST))
+        msgspec.structs.force_setattr(self, "remedy", printable(self.remedy, LONGEST))
 
     def lines(self, file: str) -> str:
         """Return the lines as text: `line 14` in `file`, file:line elsewhere."""

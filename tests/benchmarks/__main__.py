@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from symphony.cli.live import Live
 from symphony.plan.backend_limits import BackendLimits
 from symphony.plan.build import build_plan
@@ -135,7 +137,7 @@ def _refresh() -> float:
             await pilot.press("f")
             await pilot.pause(0.5)
             changed = view(1000)
-            rows = (replace(row, used=replace(row.used, cpu=0.5)) for row in changed.rows)
+            rows = (replace(row, used=msgspec.structs.replace(row.used, cpu=0.5)) for row in changed.rows)
             began = time.process_time()
             app.show(replace(changed, rows=tuple(rows)))
             await pilot.pause()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from textual.widgets import DataTable
 
@@ -226,7 +227,12 @@ def test_the_cursor_stays_on_its_process_while_others_come_and_go() -> None:
 def test_long_names_are_cut_so_that_important_columns_fit() -> None:
     first = view()
     rows = [
-        replace(row, status=replace(row.status, path=f"agents-{'x' * 30}/{row.status.path[-1]}-{'y' * 30}"))
+        replace(
+            row,
+            status=msgspec.structs.replace(
+                row.status, path=f"agents-{'x' * 30}/{row.status.path[-1]}-{'y' * 30}"
+            ),
+        )
         for row in first.rows
     ]
     edges = [replace(edge, service=f"{edge.service}-{'z' * 30}", binds="b" * 50) for edge in first.edges]

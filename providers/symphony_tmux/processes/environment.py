@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from symphony_tmux.names import MARKER, ROLE, role
 
@@ -72,8 +73,7 @@ RESERVED: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """The command or script of the user that starts the process.
 
     Attributes:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from symphony import files
 from symphony_tmux import names
@@ -20,8 +22,7 @@ SHELLS = frozenset({"bash", "dash", "fish", "ksh", "sh", "zsh"})
 State = Literal["running", "completed", "failed", "lost", "elsewhere", "stopped"]
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """The state of a process, the reason (empty while it runs), and its pane, if it still exists.
 
     resumes: it was stopped because the primaries ended, and will start again with them.

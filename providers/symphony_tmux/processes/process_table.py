@@ -10,11 +10,11 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import psutil
 
 from symphony.paths import host as host
@@ -25,8 +25,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """A pid with the start time of its process, since pids are reused."""
 
     pid: int
@@ -51,8 +50,7 @@ class Stat(NamedTuple):
     memory: int
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(msgspec.Struct, frozen=True):
     """A living process; marker: its SYMPHONY_ID, empty if it has none or cannot be read."""
 
     pid: int

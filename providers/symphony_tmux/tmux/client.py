@@ -14,11 +14,12 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 import psutil
+from msgspec.structs import replace
 
 from symphony import files, paths
 from symphony.errors import SymphonyError
@@ -72,8 +73,7 @@ class NoServer(TmuxError):
 _unanswered: dict[Path, tuple[float, UnresponsiveError]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Pane:
+class Pane(msgspec.Struct, frozen=True):
     """A pane in tmux; owner and the following fields are empty if symphony did not start it."""
 
     session_id: str
@@ -92,8 +92,7 @@ class Pane:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """A session of symphony."""
 
     session_id: str
@@ -101,8 +100,7 @@ class Session:
     owner: str
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True, dict=True):
     """The panes and sessions of a server; server_pid is 0 if no server runs."""
 
     server_pid: int = 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from symphony.backends.kubernetes import admission, identity, inventory, pod_status, reasons, supervisor
 from symphony.backends.kubernetes import watch as watching

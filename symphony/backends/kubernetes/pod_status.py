@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from symphony.backends.kubernetes import supervisor
 from symphony.backends.kubernetes.api.fields import Values, listing, mapping, text

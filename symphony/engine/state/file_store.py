@@ -10,10 +10,11 @@ import shutil
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
+
+import msgspec
 
 from symphony import files, paths
 from symphony.errors import SymphonyError
@@ -27,8 +28,7 @@ _VERSIONS = (3, 4)
 _BLANK = (b'{"version": 0', b'{"version":0')
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class StackName:
+class StackName(msgspec.Struct, frozen=True, order=True):
     """A stack's full name."""
 
     project: str
@@ -44,8 +44,7 @@ class StackName:
         return self.stack, f"{self.project}/{self.stack}", str(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """One resource of a state; secrets in its values stay as the state has them."""
 
     urn: str
@@ -69,8 +68,7 @@ class Resource:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class StackState:
+class StackState(msgspec.Struct, frozen=True):
     """The engine's record of a stack.
 
     Attributes:

@@ -7,10 +7,11 @@ import json
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from symphony import files
 from symphony.engine.run import watchdog
@@ -31,8 +32,7 @@ class StackLocked(SymphonyError):
     """The error for a stack whose lock a live or remote owner holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
+class Lock(msgspec.Struct, frozen=True):
     """A lock of a stack; pid is 0 if the file names no owner."""
 
     file: Path

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from symphony.backends.access import Streams
 from symphony.backends.kubernetes import access, identity, inventory, observe

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from symphony.backends.kubernetes import observe, pod_status, reasons, supervisor, why
 from symphony.backends.kubernetes.manifests import labels
