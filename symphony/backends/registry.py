@@ -1,26 +1,27 @@
-"""The installed backends: the rows of the entry point group `symphony.backends`, and their prerequisites."""
+"""The backends: those of symphony, and those of the entry point group `symphony.backends`."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import msgspec
 
 from symphony.errors import SymphonyError, UserError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from symphony.backends.access import Access
     from symphony.backends.expand import Expander
     from symphony.backends.observe import Observer
     from symphony.backends.stack_settings import StackSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """A prerequisite: whether it is installed, its version, and how to install it.
 
     needed:  whether every experiment requires it; others are for a backend or for convenience.
@@ -52,8 +53,10 @@ def finding_or_error(name: str, get: str, look: Callable[[], Finding]) -> Findin
         return Finding(name, False, error.what, error.where, get)
 
 
+# The entry point group of the backends of other packages.
 GROUP = "symphony.backends"
 DEFAULT = "tmux"
+BUILT_IN: Final = (DEFAULT, "kubernetes", "slurm")
 # The settings that tmux, Kubernetes and Slurm support alike.
 COMMON_SETTINGS = frozenset(
     {
@@ -78,12 +81,11 @@ COMMON_SETTINGS = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Backend:
+class Backend(msgspec.Struct, frozen=True):
     """A backend; the modules of its package are imported on first use.
 
     Attributes:
-        name: The name of its entry point, and the value of `symphony:backend`.
+        name: The value of `symphony:backend`, and the name of its entry point if another package has it.
         package: The package with the modules `expand`, `observe`, `access` and `prerequisites`.
         aliases: Other values of `symphony:backend` for it.
         local: Whether its processes run on this machine, where those without a state can be found.
@@ -131,7 +133,7 @@ class Backend:
 
 def names() -> list[str]:
     """Return the names of all backends, the default backend first."""
-    return sorted(_entry_points(), key=lambda name: (name != DEFAULT, name))
+    return [*BUILT_IN, *sorted(_entry_points().keys() - set(BUILT_IN))]
 
 
 @cache
@@ -142,6 +144,8 @@ def get(name: str) -> Backend:
         KeyError: No backend has this name.
         SymphonyError: Its package cannot be loaded.
     """
+    if name in BUILT_IN:
+        return resolve_name(f"symphony.backends.{name}.backend:BACKEND")
     entry = _entry_points()[name]
     try:
         return entry.load()
@@ -162,7 +166,7 @@ def every() -> list[Backend]:
 def resolve(name: str | None) -> str | None:
     """Return the name of the backend with this name or alias; None if there is none."""
     wanted = name or DEFAULT
-    if wanted in _entry_points():
+    if wanted in BUILT_IN or wanted in _entry_points():
         return wanted
     return next((backend.name for backend in every() if wanted in backend.aliases), None)
 
@@ -180,4 +184,7 @@ def get_by_name_or_alias(name: str | None) -> Backend:
 
 @cache
 def _entry_points() -> dict[str, EntryPoint]:
+    # 25 ms, which the reading commands do not spend on backends that they do not need.
+    from importlib.metadata import entry_points
+
     return {entry.name: entry for entry in entry_points(group=GROUP)}

@@ -237,7 +237,7 @@ def orphans(recorded: Iterable[StackName]) -> list[Stack]:
     """
     known = {(name.project, name.stack) for name in recorded}
     found: list[Stack] = []
-    for backend in registry.every():
+    for backend in map(registry.get, registry.BUILT_IN):
         # Loading a remote backend takes longer than this look: Kubernetes' client alone 0.3 s.
         observer = backend.observer if backend.local else None
         for owned in observer.list_owned() if isinstance(observer, LocalObserver) else ():
@@ -467,7 +467,7 @@ def _read(name: StackName) -> Stack:
         return Stack(name, None, None, None)
     stack = Stack(name, state, None, None)
     backend = str(stack.declared.get("backend"))
-    if backend in registry.names():
+    if registry.resolve(backend) == backend:
         recorded = registry.get(backend).observer.recorded(stack.owner, state.resources)
         if recorded is not None:
             return replace(stack, backend=backend, recorded=recorded)
