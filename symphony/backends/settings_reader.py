@@ -33,14 +33,14 @@ def read_settings(config: Mapping[str, Any], *files: Path) -> StackSettings:
     files: the settings files, the stack's own first.
     """
     places = _places(files)
-    problems = [
-        _unknown(key, _where(places, key)) for key in config if key.startswith(PREFIX) and key not in _known()
-    ]
+    name = registry.resolve(as_text(config.get(_BACKEND)) or None)
+    kind = registry.get(name or registry.DEFAULT).settings_class
+    own = {definition.key for definition in definitions(kind)}
+    others = [key for key in config if key.startswith(PREFIX) and key not in own]
+    problems = [_unknown(key, _where(places, key)) for key in others if key not in _known()]
     problems += [problem for file in files[:1] for problem in _outside_config(file)]
     problems += _unread(*files) if len(files) == 2 else ()
     problems += _octal(config, places)
-    name = registry.resolve(as_text(config.get(_BACKEND)) or None)
-    kind = registry.get(name or registry.DEFAULT).settings_class
     values: dict[str, Any] = {}
     for definition in definitions(kind):
         if text := as_text(config.get(definition.key)):
@@ -140,14 +140,17 @@ def _as_number(text: str) -> str:
 
 def _octal(config: Mapping[str, Any], places: Mapping[str, tuple[Location, Any]]) -> Iterator[Problem]:
     """Yield a problem for each number, such as a parameter of the program, that YAML reads as octal."""
-    texts = {_BACKEND, *(definition.key for definition in table() if definition.is_text)}
     for key, value in config.items():
-        text = "" if key in texts else as_text(value)
+        text = as_text(value)
         written = _changed_by_yaml(text, places.get(key))
-        if text and written.isdigit() and int(written) != float(text):
+        if text and written.isdigit() and int(written) != float(text) and not _is_text(key):
             what = f"{key}: YAML reads {written} as an octal number, which is {text}"
             remedy = f'write {int(written)}, or quote it: "{written}"'
             yield Problem(what, remedy, (_where(places, key),))
+
+
+def _is_text(key: str) -> bool:
+    return key == _BACKEND or any(row.is_text for row in table() if row.key == key)
 
 
 def _outside_config(file: Path) -> Iterator[Problem]:
