@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen

@@ -4,10 +4,11 @@ import os
 import re
 import sysconfig
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
+
+import msgspec
 
 from symphony import paths
 from symphony.engine.run.events import Diagnostic, Outcome
@@ -59,8 +60,7 @@ _OWN_FOLDERS = (f"{Path(__file__).parents[1]}/", f"{sysconfig.get_path('stdlib')
 _ECHOES = ("update failed", "preview failed", "an unhandled error occurred: program exited")
 
 
-@dataclass(frozen=True, slots=True)
-class Traceback:
+class Traceback(msgspec.Struct, frozen=True):
     """The last exception of a text.
 
     Attributes:

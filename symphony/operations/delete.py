@@ -5,9 +5,10 @@ import signal
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
+import msgspec
 import psutil
+from msgspec.structs import replace
 
 from symphony.backends import registry, settings_reader
 from symphony.backends.observe import LocalObserver, ProcessStatus, Recorded, RemoteObserver
@@ -29,8 +30,7 @@ _PATIENCE = 60.0
 _SLOW = 2.0
 
 
-@dataclass(frozen=True)
-class Deleted:
+class Deleted(msgspec.Struct, frozen=True):
     """The end of a deletion.
 
     Attributes:

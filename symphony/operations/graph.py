@@ -7,9 +7,10 @@ import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from symphony.backends.observe import ProcessStatus
 from symphony.errors import UserError
@@ -27,8 +28,7 @@ _NUMBERED = re.compile(r"(.*?)(\d*)")
 Health = Literal["planned", "well", "done", "waiting", "bad"]
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A process, or several processes whose names differ only in numbers, such as equal workers.
 
     Attributes:
@@ -49,8 +49,7 @@ class Node:
         return f"{self.group}/{self.name}" if self.group else self.name
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(msgspec.Struct, frozen=True):
     """A service, with the indices of the node that binds it and the nodes that connect to it."""
 
     name: str
@@ -65,8 +64,7 @@ class Service:
         return f"{self.name}:{self.port}" if self.port else self.name
 
 
-@dataclass(frozen=True)
-class Dependency:
+class Dependency(msgspec.Struct, frozen=True):
     """A dependency: the node with the index `waits` waits for the node with the index `on`."""
 
     waits: int
@@ -74,8 +72,7 @@ class Dependency:
     condition: str
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(msgspec.Struct, frozen=True):
     """An experiment as nodes, services and dependencies."""
 
     name: str

@@ -5,10 +5,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from symphony import files
 from symphony.backends import registry
@@ -53,8 +54,7 @@ _CANCELLED = re.compile("cancell?ed")
 _BEGUN = re.compile(r"\* (urn:\S+), interrupted while")
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True):
     """The progress of a process, of a group in one pod, of an image as `image NAME`, or of a resource.
 
     Attributes:
@@ -71,22 +71,19 @@ class Progress:
     size: str = ""
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(msgspec.Struct, frozen=True):
     """A remark about the run, for the user."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Watched:
+class Watched(msgspec.Struct, frozen=True):
     """The statuses of all processes, after the run and while processes still start."""
 
     statuses: tuple[ProcessStatus, ...]
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """The end of a launch; str() gives a summary of one line.
 
     Attributes:
@@ -128,8 +125,7 @@ class Ended:
         return f"{self.stack}{'' if counts else ' is up'}: {parts}, in {self.seconds:.1f} s."
 
 
-@dataclass(frozen=True)
-class ResourcesEnded:
+class ResourcesEnded(msgspec.Struct, frozen=True):
     """The end of an `up` of a stack that creates a cluster."""
 
     stack: str
@@ -464,8 +460,7 @@ def _resource_name(urn: str) -> str:
 _USED = ("Image", "Secret", "ConfigMap")
 
 
-@dataclass(frozen=True)
-class Restart:
+class Restart(msgspec.Struct, frozen=True):
     """The processes to restart.
 
     Attributes:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import msgspec
+
 from symphony.run_request import REPORT
 
 
@@ -35,16 +37,14 @@ class Step:
         return self.urn.rpartition("::")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(msgspec.Struct, frozen=True):
     """Work on a resource begins (in a preview: would begin)."""
 
     step: Step
     preview: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(msgspec.Struct, frozen=True):
     """Work on a resource succeeded, `seconds` after it began."""
 
     step: Step
@@ -52,16 +52,14 @@ class Finished:
     preview: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(msgspec.Struct, frozen=True):
     """Work on a resource failed; a Diagnostic before this event has the reason."""
 
     step: Step
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(msgspec.Struct, frozen=True):
     """A message of the engine, a provider or the program; severity is info, info#err, warning or error."""
 
     severity: str
@@ -70,34 +68,29 @@ class Diagnostic:
     ephemeral: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """The number of resources by operation, at the end of a run."""
 
-    changes: Mapping[str, int] = field(default_factory=lambda: {})
+    changes: Mapping[str, int] = msgspec.field(default_factory=lambda: {})
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """A line about an action of symphony itself, such as removing the lock of a dead owner."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """Facts that the user's program reports to the `symphony` command that runs it."""
 
     facts: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(msgspec.Struct, frozen=True):
     """No event has come for a moment; progress can be shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunRestarted:
+class RunRestarted(msgspec.Struct, frozen=True):
     """The engine starts again; earlier events do not count."""
 
 
@@ -105,8 +98,7 @@ Verb = Literal["up", "preview", "destroy", "refresh"]
 Result = Literal["succeeded", "failed", "interrupted"]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The end of a run; errors.check() raises its error unless it succeeded.
 
     is_terminated: whether it was interrupted by SIGTERM, which `symphony delete` sends, and not by Ctrl-C.
