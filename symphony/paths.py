@@ -78,11 +78,15 @@ def private_folder(path: Path) -> Path:
     Existing folders below home() are closed too: a plain `pulumi` may have made them under an open umask.
     home() itself and folders outside of it keep their mode, since the user chose them.
     """
-    for folder in [*reversed(path.parents), path]:
-        ours = home() in folder.parents
+    root = home()
+    folders = [*reversed(path.parents), path]
+    if root in folders and root.is_dir():
+        folders = folders[folders.index(root) + 1 :]
+    for folder in folders:
+        ours = root in folder.parents
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
-            if folder == path or ours or folder == home():
+            if folder == path or ours or folder == root:
                 folder.chmod(0o700)
         elif ours and (now := folder.stat()).st_mode & 0o077 and now.st_uid == os.geteuid():
             folder.chmod(0o700)
