@@ -32,10 +32,10 @@ def command(
 ) -> None:
     """Wait until an experiment is ready or has completed, or a process has completed.
 
-    An experiment with primaries has completed when they have. The exit code is 0 if so, the exit code of a
-    primary or named process that failed, 1 if another process failed, was lost, blocked or stopped, and 124
-    at the timeout; for several experiments, the highest. A sweep has completed when all its trials have
-    ended; the code is 1 if one failed.
+    An experiment with primaries has completed when they have; its other processes do not count. The exit
+    code is 0 if so, the exit code of a primary or named process that failed, 1 if another process that
+    counts failed, was lost, blocked or stopped, and 124 at the timeout; for several experiments, the
+    highest. A sweep has completed when all its trials have ended; the code is 1 if one failed.
 
     Examples:
         symphony wait pipe && symphony logs pipe

@@ -22,7 +22,7 @@ class Listed(msgspec.Struct, frozen=True):
 
     Attributes:
         since: The time of its first start, in seconds since the epoch.
-        hint: A command that helps, and its effect.
+        hint: A command that helps, and its effect; the error if the state cannot be read.
         trouble: The reason why its backend does not answer.
         kind: "experiment" or "cluster".
     """
@@ -40,7 +40,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 def ls() -> list[Listed]:
-    """Return every experiment that is up, with a single request to each backend."""
+    """Return the rows of experiments, sweeps, clusters and unreadable stacks; ask each backend once."""
     # Read the locks before the states: the state of a first run appears when that run ends.
     busy = locks.stacks_in_use()
     all_stacks = stacks.every()

@@ -275,7 +275,7 @@ def is_tolerated(tolerations: Sequence[Toleration], taint: Taint) -> bool:
 
 
 def _uneven_shares(pod: Pod, allocatable: Amounts) -> list[str]:
-    """Return the shares that would split a GPU."""
+    """Return why the pod's processes cannot share the GPUs of a machine evenly."""
     parts = [
         claim.parts for claim in (*pod.claims, pod.whole) if claim and claim.parts and claim.gpus is None
     ]
