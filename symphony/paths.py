@@ -86,7 +86,7 @@ def private_folder(path: Path) -> Path:
         ours = root in folder.parents
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
-            if folder == path or ours or folder == root:
+            if ours or folder in (path, root):
                 folder.chmod(0o700)
         elif ours and (now := folder.stat()).st_mode & 0o077 and now.st_uid == os.geteuid():
             folder.chmod(0o700)

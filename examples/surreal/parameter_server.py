@@ -20,7 +20,7 @@ class Parameters:
         self.network: list[np.ndarray] | None = None
 
     def fetch(self) -> bool:
-        """Fetch the newest parameters; return False if none are newer than the known ones."""
+        """Fetch the newest parameters; return False if they are the known ones."""
         answer = ask(self.asking, {"version": self.version})
         if answer is None:
             return False
@@ -34,22 +34,24 @@ class Parameters:
             time.sleep(0.01)
 
 
+def answer(newest: dict[str, Any], request: dict[str, int]) -> dict[str, Any] | None:
+    """Return the newest parameters unless the caller has them; None until the learner publishes the first."""
+    return dict(newest) if newest and newest["version"] != request["version"] else None
+
+
 def main() -> None:
     reports = Reports("ps")
-    newest: dict[str, Any] = {"version": -1}
+    newest: dict[str, Any] = {}
 
     def follow() -> None:
         following = subscriber("parameter-publish", "parameters", latest=True)
         while True:
             newest.update(following.recv())
 
-    def answer(request: dict[str, int]) -> dict[str, Any] | None:
-        return dict(newest) if newest["version"] != request["version"] else None
-
     in_background(follow)
     forward("router-dealer", "ps-frontend", "ps-backend")
     reports.say("serves parameters")
-    server("ps-backend").start_loop(answer, blocking=True)
+    server("ps-backend").start_loop(lambda request: answer(newest, request), blocking=True)
 
 
 if __name__ == "__main__":

@@ -201,7 +201,7 @@ def test_docstrings_explain_each_parameter_and_have_an_example() -> None:
     assert [each for each in needed if docstrings.example(each) is None] == []
 
 
-def test_cluster_new_is_typed_for_every_backend_name() -> None:
+def test_cluster_new_is_typed_for_every_name_of_tmux_and_kubernetes() -> None:
     for row in (registry.get("tmux"), registry.get("kubernetes")):
         typed = cluster.Tmux if row.name == "tmux" else cluster.Kubernetes
         assert set(get_args(typed)) == {row.name, *row.aliases}

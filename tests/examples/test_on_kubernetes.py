@@ -125,7 +125,7 @@ def test_every_caraml_pattern_works_on_pods(project_on_cluster: Made, cluster: A
             pytest.fail("\n".join(sandbox.symphony(*words).out for words in (("process", "zmq.pods"), logs)))
 
 
-def test_image_python_installs_caraml_for_projects_outside_the_clone(
+def test_image_python_installs_caraml_that_the_code_does_not_contain(
     project_on_cluster: Made, cluster: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The program of docs/kubernetes.md with that of README.md; the base has what caraml imports."""

@@ -258,9 +258,19 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(FOLDER))
     yield importlib.import_module
     for name in [
-        each for each in sys.modules if each.partition(".")[0] in ("algorithms", "learner", "shared")
+        each
+        for each in sys.modules
+        if each.partition(".")[0] in ("algorithms", "learner", "parameter_server", "shared")
     ]:
         monkeypatch.delitem(sys.modules, name)
+
+
+def test_a_restarted_parameter_server_sends_nothing_until_the_learner_publishes(example: Any) -> None:
+    answer = example("parameter_server").answer
+    assert answer({}, {"version": 7}) is None
+    newest = {"version": 8, "steps": 100, "network": []}
+    assert answer(newest, {"version": 7}) == newest
+    assert answer(newest, {"version": 8}) is None
 
 
 @pytest.fixture

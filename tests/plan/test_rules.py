@@ -350,7 +350,7 @@ def test_the_classic_api_maps_invalid_names(declare: Callable[[str], Any], tmux:
     assert "My Exp -> My-Exp" in remark.what
 
 
-def test_adding_a_process_to_a_second_group_is_refused(declare: Callable[[str], Any]) -> None:
+def test_adding_a_process_of_the_experiment_to_a_group_is_refused(declare: Callable[[str], Any]) -> None:
     with pytest.raises(UserError) as raised:
         declare(f'exp = Experiment("rl")\n{A}\n{GROUP}\ngroup.add_process(a)')
     assert '"a" is in experiment "rl"' in raised.value.what

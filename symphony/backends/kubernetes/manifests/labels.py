@@ -31,7 +31,7 @@ POOL_MAX = "symphony/pool-max"
 ATTEMPT = "symphony/attempt"
 # The version of a ConfigMap or Secret that others edited; a new version makes the engine write it again.
 EDITED = "symphony/edited"
-# The digest of the pod's manifest; the next `up` replaces a pod with another digest.
+# The digest of the spec of a pod (see pod._digest) or Job; the next `up` replaces one with another digest.
 DIGEST = "symphony/digest"
 
 # The names of built images, by container; the pod itself runs them by digest.
