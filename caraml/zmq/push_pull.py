@@ -49,8 +49,9 @@ class ZmqPusher(Endpoint):
     def push(self, data: Any, timeout: float | None = None) -> None:
         """Send one message; `data` may be changed afterwards.
 
-        `timeout` in seconds, negative for ever; by default the socket's. Raises ZmqTimeoutError if no puller
-        takes the message in time, AuthenticationError, EncodeError (MessageTooLargeError).
+        A connecting pusher keeps messages, up to its `hwm`, while no puller is there; a bound one waits for a
+        puller. `timeout` in seconds, negative for ever; by default the socket's. Raises ZmqTimeoutError if
+        the push still waits then, AuthenticationError, EncodeError (MessageTooLargeError).
         """
         self._wire.send(data if self._encode is None else self._encode(data), timeout)
 

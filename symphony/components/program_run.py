@@ -293,8 +293,11 @@ def _backend_remarks(run: ProgramRun, cluster: Mapping[str, str] | None) -> Iter
     """Yield a remark if the Cluster and the stack name different backends."""
     wanted, backend = (cluster or {}).get("symphony:backend"), run.context.backend
     if wanted and wanted != backend:
-        ignored = f"so the program's Cluster for {wanted} is ignored"
-        yield Problem(f"symphony:backend of {run.context.stack} is {backend}, {ignored}", "")
+        yield Problem(
+            f"symphony:backend of {run.context.stack} is {backend},"
+            f" so the program's Cluster for {wanted} is ignored",
+            "",
+        )
 
 
 def _context(cluster: Mapping[str, str] | None = None) -> Context:

@@ -269,7 +269,7 @@ def _matches(body: Body, manifest: Mapping[str, Any]) -> bool:
 
 
 def end_pods(client: Client, namespace: str, owner: str) -> None:
-    """Delete every pod of the namespace if symphony created the namespace and the user may; do not wait."""
+    """Delete every pod of the namespace if this stack created it and the user may; do not wait."""
     with contextlib.suppress(Refused):
         existing = client.find(path_of("namespaces", name=namespace))
         if existing is not None and labels.belongs_to(existing, owner):
