@@ -269,9 +269,7 @@ class ZmqSocket:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._raw, name)
-        if name.startswith("recv") and self.link.budget is not None:
-            # The budget cannot count what the program receives without the Wire.
-            self.link.budget.end()
+        if name.startswith("recv") and self.link.budget is not None and self.link.budget.end():
             self.link.budget = None
         return (
             partial(self._call_until_own_timeout, attribute, name)

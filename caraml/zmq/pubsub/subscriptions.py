@@ -125,8 +125,9 @@ class SubscriptionBudget:
         """Forget a connection that ended."""
         self._connections.pop(descriptor, None)
 
-    def end(self) -> None:
-        """Do nothing: subscriptions are limited even if the program receives by itself."""
+    def end(self) -> bool:
+        """Return False: subscriptions stay limited even if the program receives by itself."""
+        return False
 
     def _look(self, descriptor: int) -> None:
         """Count the bytes of a connection, and disconnect it if there are too many."""
