@@ -46,7 +46,7 @@ class RunRequest(msgspec.Struct, frozen=True):
 
     @property
     def offline(self) -> bool:
-        """Return whether manifests are wanted of a stack that is not up, so that no cluster is asked."""
+        """Return whether manifests are wanted as if the stack were not up, so that no cluster is asked."""
         return self.manifests and self.runs_on is None
 
 

@@ -49,7 +49,8 @@ class Condition:
     def is_good(self) -> bool:
         """Return whether it needs no repair.
 
-        That is so if it runs, waits, is blocked, has completed, or was stopped with the primaries.
+        That is so if it runs, waits, has completed, was stopped with the primaries, or is blocked in an
+        experiment that no limit has ended.
         """
         hold = self.record.hold if self.record is not None else None
         if self.state in ("stopped", "blocked") and hold is not None and hold.stopped:

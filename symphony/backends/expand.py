@@ -27,7 +27,7 @@ class Context:
     Attributes:
         owner: The owner id of this stack, unique among all stacks and state stores.
         physical_name: The name of the tmux session, the namespace or the Slurm job.
-        offline: Whether no cluster may be asked: manifests are wanted of a stack that is not up.
+        offline: Whether no cluster may be asked: manifests are wanted as if the stack were not up.
         recorded: The uids of the processes in its state; None if unknown, under a plain `pulumi`.
         images: The images to build for the experiment.
         is_partial: Whether the run restarts some processes and leaves all others unchanged.

@@ -14,7 +14,7 @@ from toolchain.kubernetes.calls import run
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 BUILD_DEADLINE = 300
-# Locked packages of examples/surreal that only draw plots, or that are in the base image.
+# Locked packages of examples/surreal that only draw plots or are in the base image, and setuptools.
 _NOT_IN_PODS = re.compile("matplotlib|contourpy|cycler|fonttools|kiwisolver|pyparsing|setuptools|numpy")
 PUSH_DEADLINE = 120
 

@@ -32,7 +32,7 @@ class Inventory:
         pods: The pods without a controller, by name.
         services: The Services without a controller, by name.
         jobs: symphony's Jobs, by name.
-        job_pods: The pods of Jobs, by the names of the Jobs.
+        job_pods: The pods with a controller, also others' in the namespace; those of Jobs by the Jobs' names.
         now: The time of the server's clock.
     """
 

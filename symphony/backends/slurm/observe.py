@@ -118,7 +118,7 @@ def ensure_same_location(
 
 
 def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
-    """End the job of an owner that no state records; return the number of processes that ran in it."""
+    """End the experiment's jobs, recorded or not, and remove its folder; return how many processes ran."""
     from symphony_slurm import allocations
 
     nowhere: Mapping[str, str] = {}

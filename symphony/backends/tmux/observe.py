@@ -184,7 +184,7 @@ def order_windows(owner: str, paths: Sequence[str]) -> None:
 
 
 def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
-    """Delete the session and processes of an owner that no state records; return how many processes ran."""
+    """Delete the session and processes of an owner, recorded or not; return how many processes ran."""
     # Imported here: only a deletion needs the modules that change tmux.
     from symphony import paths
     from symphony_tmux import experiment_folder
