@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def oldest() -> Path:
-    """Return the folder of the oldest engine that symphony supports, built if it is missing."""
+    """Return the `bin` folder of the oldest engine that symphony supports; build it if it is missing."""
     version = ".".join(map(str, binary.OLDEST))
     folder = paths.cache() / f"pulumi-{version}"
     if not folder.is_dir():

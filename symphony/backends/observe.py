@@ -226,7 +226,7 @@ class Observer(Protocol):
         """
         ...
 
-    def delete_orphans(self, owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
+    def delete_owned(self, owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
         """Delete every object of an owner, recorded or not; return how many processes ran.
 
         recorded: the record before the deletion, whose connection is used.

@@ -233,7 +233,7 @@ class _Stopping:
 def _free_disk(stack: stacks.Stack) -> None:
     """If the disk is full, end the processes and remove their logs first, so that the engine can start."""
     if stack.recorded and stack.on().local and file_store.is_full():
-        stack.observer().delete_orphans(stack.owner, stack.recorded.physical_name, stack.recorded)
+        stack.observer().delete_owned(stack.owner, stack.recorded.physical_name, stack.recorded)
         # Runs have hard links to the logs.
         runs.forget(stack.name)
 
@@ -285,7 +285,7 @@ def _live_processes(stack: stacks.Stack) -> list[str]:
 def _delete_orphans(stack: stacks.Stack, project: workspace.Workspace) -> int:
     """Delete unrecorded processes of a killed `up`, found by marker; return their number."""
     if stack.backend is not None and stack.recorded is not None:
-        return stack.observer().delete_orphans(stack.owner, stack.recorded.physical_name, stack.recorded)
+        return stack.observer().delete_owned(stack.owner, stack.recorded.physical_name, stack.recorded)
     # The state does not record the killed run; its settings name the backend.
     config = workspace.stack_config(project, stack.name.stack)
     try:
@@ -301,4 +301,4 @@ def _delete_orphans(stack: stacks.Stack, project: workspace.Workspace) -> int:
     is_remote = isinstance(observer, RemoteObserver)
     connection = observer.connection_settings(config, project.folder) if is_remote else {}
     unrecorded = Recorded(stack.owner, name, {}, connection=connection)
-    return observer.delete_orphans(stack.owner, name, unrecorded)
+    return observer.delete_owned(stack.owner, name, unrecorded)

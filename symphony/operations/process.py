@@ -213,10 +213,10 @@ def wait(
 ) -> tuple[Sequence[ProcessStatus], int]:
     """Wait for processes, and return their statuses and an exit code.
 
-    The code is 0 if the goal is reached, and 124 at the timeout. For "completed", it is the exit code of the
-    first primary, or of the first of `paths`, that failed; without both, it is 1 if any process failed. It is
-    1 if a process that counts is lost, blocked or stopped; with primaries or `paths`, others do not count.
-    For "ready", it is 1 as soon as a process has failed, or is lost or blocked.
+    The code is 0 if the goal is reached, and 124 at the timeout. For "completed", it is 1 if a process that
+    counts failed, was lost, blocked or stopped; with primaries or `paths`, only these count, and the code is
+    the exit code of the first that failed, in natural order, if it has one. For "ready", it is 1 as soon as a
+    process has failed, or is lost or blocked.
 
     Without `paths`, "completed" waits for the primaries of the experiment, else for all; "ready" for all.
     Without a timeout, wait for ever.

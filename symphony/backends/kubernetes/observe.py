@@ -255,7 +255,7 @@ def deletion_blockers(recorded: Recorded) -> str:
     return ""
 
 
-def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
+def delete_owned(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
     """Delete the objects of an owner in a namespace, and its namespace; return how many processes ran.
 
     recorded: the earlier record, whose connection is used; by default the user's current context.

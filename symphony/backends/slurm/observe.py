@@ -117,7 +117,7 @@ def ensure_same_location(
     return recorded
 
 
-def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
+def delete_owned(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
     """End the experiment's jobs, recorded or not, and remove its folder; return how many processes ran."""
     from symphony_slurm import allocations
 

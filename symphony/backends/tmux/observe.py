@@ -183,7 +183,7 @@ def order_windows(owner: str, paths: Sequence[str]) -> None:
         server.order_windows(name, owner, paths)
 
 
-def delete_orphans(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
+def delete_owned(owner: str, physical_name: str, recorded: Recorded | None = None) -> int:
     """Delete the session and processes of an owner, recorded or not; return how many processes ran."""
     # Imported here: only a deletion needs the modules that change tmux.
     from symphony import paths

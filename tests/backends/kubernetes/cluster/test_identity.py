@@ -29,7 +29,7 @@ def test_a_server_error_is_not_reported_as_a_different_cluster(
         with pytest.raises(Refused):
             inventory.identifier(api.client())
         with pytest.raises(Refused) as error:
-            observe.delete_orphans(OWNER, "rl", recorded(api))
+            observe.delete_owned(OWNER, "rl", recorded(api))
         assert "another cluster" not in str(error.value)
         assert "stack rm" not in str(error.value)
         (result,) = observe.statuses([recorded(api)])
@@ -202,7 +202,7 @@ def test_nothing_is_deleted_in_a_namespace_another_user_recreated() -> None:
             observe.ensure_same_location(ours, "rl")
         assert "pulumi stack rm rl --force --preserve-config`" in error.value.remedy
         observe.terminate_early(ours)
-        observe.delete_orphans(OWNER, "rl", ours)
+        observe.delete_owned(OWNER, "rl", ours)
         assert api.paths("DELETE") == []
 
 

@@ -199,18 +199,18 @@ def test_the_same_name_on_another_tmux_server_is_another_experiment(rig: Any) ->
     assert sessions.orphans(rig.session_inputs("a"), rig.session_outputs, Snapshot()) == []
 
 
-def test_delete_orphans_finds_processes_of_a_killed_first_up_on_any_server(rig: Any) -> None:
+def test_delete_owned_finds_processes_of_a_killed_first_up_on_any_server(rig: Any) -> None:
     """The state has nothing of them, not even the name of the server."""
     server = "lab"
     outputs = sessions.create(rig.session_inputs("a", server=server), Snapshot())[1]
     windows.create(rig.inputs("a", "sleep", "100", server=server), Snapshot())
-    assert tmux_observe.delete_orphans("proj/other#1", "rl") == 0
+    assert tmux_observe.delete_owned("proj/other#1", "rl") == 0
     assert [each.session_name for each in tmux_in(rig.home, server).sessions] == ["rl"]
-    assert tmux_observe.delete_orphans(rig.owner, "rl") == 1
+    assert tmux_observe.delete_owned(rig.owner, "rl") == 1
     assert not rig.living()
     assert not tmux_in(rig.home, server).is_alive()
     assert not list((rig.home / "experiments").iterdir())
-    assert tmux_observe.delete_orphans(rig.owner, "rl") == 0
+    assert tmux_observe.delete_owned(rig.owner, "rl") == 0
     assert outputs["server"] == server
 
 

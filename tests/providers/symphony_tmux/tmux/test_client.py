@@ -100,7 +100,7 @@ def test_a_stopped_server_is_resumed(rig: Any) -> None:
     assert [session.name for session in client.list_panes("default").sessions] == ["rl"]
     server.suspend()
     sandbox.wait_for(lambda: server.status() == psutil.STATUS_STOPPED, 5, "the server stops")
-    assert observe.delete_orphans(rig.owner, rig.name) == 0
+    assert observe.delete_owned(rig.owner, rig.name) == 0
     assert not client.list_panes("default").sessions
 
 
