@@ -35,17 +35,17 @@ def command(
         raise typer.BadParameter("expected a SOURCE and a TARGET")
     sides = access.parse_sides(words[-2], words[-1])
     stack = arguments.require_up(arguments.experiment(words[0] if len(words) == 3 else None))
-    path = match(sides.process, stack.processes, "process")
+    process = match(sides.process, stack.processes, "process")
     began = time.monotonic()
     from rich.filesize import decimal
 
     with _progress() as on_bytes:
-        done = access.copy(stack, sides._replace(process=path), on_bytes)
+        done = access.copy(stack, sides._replace(process=process), on_bytes)
     for name in done.left_out:
         print(screen.clean(f"symphony: not copied: {name}"), file=sys.stderr)
     seconds = time.monotonic() - began
     copied = f"{count(done.files, 'file')}, {decimal(done.bytes)}"
-    print(screen.clean(f"Copied {copied} {'to' if sides.sends else 'from'} {path} in {seconds:.1f} s."))
+    print(screen.clean(f"Copied {copied} {'to' if sides.sends else 'from'} {process} in {seconds:.1f} s."))
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         start_dir: The working directory; by default the project's folder, on Kubernetes the image's.
         code: Files, folders and globs of the project; if they change, `up` restarts the process.
         env: The environment variables; numbers and paths become strings. An Output is kept secret.
-        secret_env: {variable: file with its value, or secret Output}; kept out of the state and logs.
+        secret_env: {variable: file with its value, or secret Output}; encrypted in the state, in no log.
         binds: Services that it serves to other processes: names, lists of names, or {name: port}.
         connects: Services of other processes that it uses.
         exposes: Services that it serves to users; `symphony visit` opens them.
@@ -216,7 +216,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
         self._set("exposes", exposes=(*self._spec.exposes, *self._convert("exposes", services)))
 
     def resource_request(self, cpu: Quantity | None = None, memory: Quantity | None = None) -> None:
-        """Request CPU and memory for the container.
+        """Request CPU and memory for the process (Kubernetes, Slurm).
 
         Args:
             cpu: Cores, such as 2, 0.5 or "500m".
@@ -233,7 +233,7 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     def resource_limit(
         self, cpu: Quantity | None = None, memory: Quantity | None = None, gpu: int | None = None
     ) -> None:
-        """Limit the CPU and memory of the container, and give it GPUs.
+        """Limit the CPU and memory of the container (Kubernetes), and give the process GPUs (all backends).
 
         Args:
             cpu: Cores, such as 2, 0.5 or "500m".

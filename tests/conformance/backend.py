@@ -67,7 +67,7 @@ class Backend(ABC):
         """Return path -> identities of its live processes; a start by `up` or `restart` changes them."""
 
     @abstractmethod
-    def begun(self, stack: str) -> int:
+    def requested_starts(self, stack: str) -> int:
         """Return how many processes the backend was told to start."""
 
     @abstractmethod

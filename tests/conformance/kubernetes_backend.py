@@ -56,7 +56,7 @@ class KubernetesBackend(Backend):
                     result.setdefault(path, []).append(each["containerID"])
         return result
 
-    def begun(self, stack: str) -> int:
+    def requested_starts(self, stack: str) -> int:
         return sum(len(pod["spec"]["containers"]) for pod in self._pods(stack))
 
     def shares_fate(self, path: str, paths: set[str]) -> set[str]:

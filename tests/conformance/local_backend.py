@@ -25,7 +25,7 @@ class LocalBackend(Backend):
                 result[path] = [f"{each.pid} {each.create_time()}" for each in tops]
         return {path: tops for path, tops in result.items() if tops}
 
-    def begun(self, stack: str) -> int:
+    def requested_starts(self, stack: str) -> int:
         return len(self.identities(stack))
 
     def shares_fate(self, path: str, paths: set[str]) -> set[str]:

@@ -26,7 +26,7 @@ class SlurmBackend(LocalBackend):
     def settings(self, stack: str) -> Mapping[str, str]:
         return {"backend": "slurm", "grace": "2", "nodes": "4", "slurmConf": str(self.slurm.configuration)}
 
-    def begun(self, stack: str) -> int:
+    def requested_starts(self, stack: str) -> int:
         return sum(1 for folder in self._folders(stack) for _ in (folder / "wanted").glob("*.json"))
 
     def kill(self, stack: str, path: str, number: signal.Signals) -> None:

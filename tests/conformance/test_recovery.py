@@ -53,7 +53,7 @@ def start_up(backend: Backend, stack: str, alive: int) -> subprocess.Popen[str]:
     """Start an `up` of MANY and return midway, when at most half of the processes run."""
     program = HELD % (backend.crowd // 2, backend.crowd) + MANY % backend.crowd
     process = backend.sandbox.start(backend.prepare(stack, program), start_new_session=True)
-    wait_for(lambda: backend.begun(stack) >= alive, 30, f"{alive} processes", pause=0.01)
+    wait_for(lambda: backend.requested_starts(stack) >= alive, 30, f"{alive} processes", pause=0.01)
     return process
 
 
