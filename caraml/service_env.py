@@ -64,7 +64,7 @@ def service_stem(service: str) -> str:
 
 
 def variable_names(service: str) -> tuple[str, str, str]:
-    """Return the variables that a connector reads: host, port and address (`host:port`)."""
+    """Return the variables of a service in every process: host, port and address (`host:port`)."""
     stem = PREFIX + service_stem(service)
     return stem + "_HOST", stem + "_PORT", stem + "_ADDR"
 

@@ -9,9 +9,9 @@ have an Encoder and a Decoder of their own.
 ((2, 2), (1, 'a'))
 
 Messages can contain None, bool, int of up to 64 KiB, float, complex, str, bytes, list, tuple, dict; numpy
-arrays of every dtype but object, StringDType and those of zero bytes, numpy scalars; dataclasses and msgspec
-Structs. Subclasses of the built-in containers, bytearray and memoryview arrive as the built-in type (bytes
-for the last two). Other values raise EncodeError.
+arrays and scalars of numpy's own dtypes but object, StringDType and those of zero bytes; dataclasses and
+msgspec Structs. Subclasses of the built-in containers, bytearray and memoryview arrive as the built-in type
+(bytes for the last two). Other values raise EncodeError.
 
 A dataclass or Struct arrives as its class if the receiver has registered it (with `@register`, or by sending
 one), else as a dict of its fields: a peer cannot name a class to import.

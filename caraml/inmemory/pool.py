@@ -250,7 +250,8 @@ def get(name: bytes, raw: bytes | None = None) -> Shared:
     reader = os.getpid()
     if not segment.take(generation, reader):
         raise SharedMemoryError(
-            "this shared memory was read already: it can be read once, and may hold another message now"
+            "this shared memory was read already, or its pool forgot it: it can be read once, and may hold"
+            " another message now"
         )
     whole = memoryview(lease(segment, capacity, segment.release, reader, generation))  # pyright: ignore[reportArgumentType]
     parts = [whole[start : start + nbytes] for start, nbytes in fields.parts]

@@ -164,7 +164,8 @@ def _map(owner: int, descriptor: int, cookie: bytes) -> Segment:
         memory = mmap.mmap(file, status.st_size)
         if memory[_header.size - _COOKIE_BYTES : _header.size] != cookie:
             raise SharedMemoryError(
-                "the shared memory that the message names no longer exists: its owner has replaced it"
+                "the shared memory that the message names no longer exists: the message was read or"
+                " forgotten before, or the SharedPool of its sender is gone"
             )
     except SharedMemoryError:
         os.close(file)

@@ -4,8 +4,8 @@
 {'a': 1}
 
 The `pa_` functions have the names of the pyarrow serializers that caraml 0.10 had.
-Sockets look names up here too. For 'msgpack', 'pickle' and 'json', and to decode 'str', they use the stricter
-functions of caraml.serializers, also if the function itself is given.
+Sockets take the same names. For each name, also if its function itself is given, they use functions of
+caraml.serializers in place of these: they check more, and pickles are signed.
 """
 
 import json

@@ -215,7 +215,8 @@ class ZmqProxyProcess(ZmqProxy, _forking.Process):
                 answer = self._parent_end.recv()
             except EOFError:
                 answer = CaramlError(
-                    f"{self.in_add}: the process of the proxy ended before it bound; it has printed why"
+                    f"{self.in_add}: the process of the proxy ended before it bound; it has printed why,"
+                    " unless a signal ended it"
                 )
             if isinstance(answer, Exception):
                 self.failure = answer

@@ -79,7 +79,7 @@ def suspicion(name: str, path: str) -> str:
 
 
 def credential_in(text: str) -> str:
-    """Return the kind of the first credential in a text; empty if there is none."""
+    """Return the kind of a credential in a text; empty if there is none."""
     return next((kind for kind, pattern in (*_CONTENTS, *_known_formats()) if pattern.search(text)), "")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Finding(msgspec.Struct, frozen=True):
     """A prerequisite: whether it is installed, its version, and how to install it.
 
-    needed:  whether every experiment requires it; others are for a backend or for convenience.
+    needed:  whether `setup` and `doctor` fail without it; others are for another backend or for convenience.
     package: the Debian package with which `symphony setup` installs it.
     """
 

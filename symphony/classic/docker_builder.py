@@ -214,8 +214,8 @@ def _directory(settings: Mapping[str, Any]) -> dict[str, Any]:
     name = str(settings["name"])
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise UserError(
-            f"the name of a context directory leads out of the build context: {name}",
-            remedy='Set it to a relative path that does not contain ".."',
+            f"an entry of context_directories has the name {name}, which leads out of the build context",
+            remedy='Set its `name`, not its `path`, to a relative path that does not contain ".."',
         )
     return {"force_update": False, **settings}
 

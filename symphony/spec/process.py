@@ -166,7 +166,7 @@ Quantity = str | float
 
 @dataclass(frozen=True)
 class Resources(Checked):
-    """The resources of a container.
+    """The resources of a process.
 
     Args:
         cpu: Cores, such as 2, 0.5 or "500m".

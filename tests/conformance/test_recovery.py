@@ -50,7 +50,7 @@ def stack(backend: Backend, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def start_up(backend: Backend, stack: str, alive: int) -> subprocess.Popen[str]:
-    """Start an `up` of MANY and return midway, when at most half of the processes run."""
+    """Start an `up` of MANY and return midway: the second half of its numbered processes cannot start."""
     program = HELD % (backend.crowd // 2, backend.crowd) + MANY % backend.crowd
     process = backend.sandbox.start(backend.prepare(stack, program), start_new_session=True)
     wait_for(lambda: backend.requested_starts(stack) >= alive, 30, f"{alive} processes", pause=0.01)

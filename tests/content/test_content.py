@@ -97,7 +97,7 @@ def test_a_followed_link_counts_by_the_content_of_its_file(folder: Path, follow:
     assert (digest() != before) is follow
 
 
-def test_the_digest_covers_path_content_and_executable_bit_only(folder: Path) -> None:
+def test_a_file_counts_as_changed_by_name_content_and_executable_bit_only(folder: Path) -> None:
     put(folder, a="1", b="2")
     before = digests_of(folder)
     os.utime(folder / "a", (1, 1))

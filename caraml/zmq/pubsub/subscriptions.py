@@ -48,8 +48,8 @@ class Subscriptions:
             if too_much and self._disconnect_sender(frame):
                 raise MalformedMessageError(
                     f"the topic of a subscriber has more than {MAX_PREFIX_BYTES} bytes, or the topics of all"
-                    f" together have more than {MAX_SUBSCRIPTION_BYTES}; the subscriber was disconnected,"
-                    " unless it is connected over inproc"
+                    f" subscribers together have more than {MAX_SUBSCRIPTION_BYTES}; this subscriber was"
+                    " disconnected, unless it is connected over inproc"
                 )
         elif change[:1] == b"\x00":
             self._remove(prefix)

@@ -402,7 +402,7 @@ def _now(facts: Facts, name: str) -> Iterator[Link]:
 
 
 def _exposed(facts: Facts) -> Iterator[Link]:
-    """Yield the external addresses of the pod's services."""
+    """Yield the addresses of the pod's services, also of those inside the cluster only."""
     for service in facts.services:
         if address := reasons.service_summary(service, text(facts.pod, "status", "hostIP")):
             is_pending = reasons.PENDING in address

@@ -34,7 +34,8 @@ Answer = tuple[int, Any]
 class Api:
     """An API server of a test: its address, its requests and its answers (status, body).
 
-    A body of bytes is sent as it is. ahead: the seconds by which its clock is ahead of ours.
+    Bytes in place of a body are sent as the whole response, without the status. ahead: the seconds by which
+    its clock is ahead of ours.
     """
 
     url: str

@@ -185,7 +185,7 @@ def test_ctrl_c_stops_a_program_that_never_ends(
 
 
 @pytest.mark.thorough
-def test_engine_and_plugins_do_not_ignore_sigint_in_the_background(tiny: Workspace, run_marker: str) -> None:
+def test_the_engine_does_not_ignore_sigint_in_the_background(tiny: Workspace, run_marker: str) -> None:
     """`symphony up &` ignores SIGINT, with which the engine ends its plugins."""
     workspace.create_stack(tiny, "dev")
     words = [sys.executable, "-c", DRIVER, str(tiny.folder), "Thing('slow', sleep=2)", run_marker]
