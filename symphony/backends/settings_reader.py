@@ -122,13 +122,24 @@ def _where(places: Mapping[str, tuple[Location, Any]], key: str) -> Location:
 
 
 def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
-    """Return the text in the file if YAML changed it (1e3 to 1000, 007 to 7, a date), else empty."""
+    """Return the text in the file if YAML changed it to `text` (1e3 to 1000, 007 to 7, a date), else empty."""
     node: Any = place[1] if place else None
     if type(node).__name__ != "ScalarNode" or node.style is not None:
         return ""
     if node.value == text and not _NUMBER_OF_ENGINE.fullmatch(text):
         return ""
-    return node.value if _CHANGED.fullmatch(node.value) else ""
+    return node.value if _CHANGED.fullmatch(node.value) and _is_read_as(node.value, text) else ""
+
+
+def _is_read_as(written: str, text: str) -> bool:
+    """Return whether YAML or the engine reads a text of the file as `text`; else `-c` or a Cluster set that."""
+    import yaml
+
+    read = as_text(yaml.safe_load(written)) or written
+    try:
+        return float(_as_number(read)) == float(text)
+    except ValueError:
+        return text == read or text.startswith(written)
 
 
 def _as_number(text: str) -> str:

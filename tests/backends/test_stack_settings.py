@@ -182,6 +182,19 @@ def test_a_parameter_that_yaml_reads_as_octal_is_a_problem(tmp_path: Path) -> No
     assert problem.what == "symphony:grace: YAML reads 012 as an octal number, which is 10"
 
 
+@pytest.mark.parametrize(
+    ("written", "passed"), [("64", "128"), ("64", "auto"), ("010", "7"), ("2026", "lab"), ("TRUE", "false")]
+)
+def test_a_setting_of_the_command_line_replaces_any_text_of_the_file(
+    tmp_path: Path, written: str, passed: str
+) -> None:
+    """`-c batch=128` was refused beside `batch: 64` in the file."""
+    own = tmp_path / "Pulumi.rl.yaml"
+    for key in ("rl:batch", "symphony:namespace"):
+        own.write_text(f"config:\n  {key}: {written}\n")
+        assert settings_reader.read_settings({key: passed}, own).problems == ()
+
+
 def test_the_settings_table_in_the_docs_is_up_to_date() -> None:
     """After a change, paste the rows that the failure shows."""
     rows = [" | ".join([f"`{key}`", *more]) for key, *more in (each.row for each in settings_reader.table())]
