@@ -88,7 +88,8 @@ class Backend(msgspec.Struct, frozen=True):
         name: The value of `symphony:backend`, and the name of its entry point if another package has it.
         package: The package with the modules `expand`, `observe`, `access` and `prerequisites`.
         aliases: Other values of `symphony:backend` for it.
-        local: Whether its processes run on this machine, where those without a state can be found.
+        local: Whether its processes run on this machine, where those without a state can be found; only the
+            built-in backends are asked for these.
         plugins: The Pulumi plugins that it needs, which the engine installs.
         settings: The supported settings, among those that vary by backend; a mount by its kind.
         names_are_dns_labels: Whether its objects need DNS labels as names; other names are mapped to labels.
@@ -136,6 +137,11 @@ def names() -> list[str]:
     return [*BUILT_IN, *sorted(_entry_points().keys() - set(BUILT_IN))]
 
 
+def exists(name: str) -> bool:
+    """Return whether a backend has exactly this name."""
+    return name in BUILT_IN or name in _entry_points()
+
+
 @cache
 def get(name: str) -> Backend:
     """Return the backend with exactly this name.
@@ -166,7 +172,7 @@ def every() -> list[Backend]:
 def resolve(name: str | None) -> str | None:
     """Return the name of the backend with this name or alias; None if there is none."""
     wanted = name or DEFAULT
-    if wanted in BUILT_IN or wanted in _entry_points():
+    if exists(wanted):
         return wanted
     return next((backend.name for backend in every() if wanted in backend.aliases), None)
 

@@ -466,8 +466,8 @@ def _read(name: StackName) -> Stack:
     except KeyError:
         return Stack(name, None, None, None)
     stack = Stack(name, state, None, None)
-    backend = str(stack.declared.get("backend"))
-    if registry.resolve(backend) == backend:
+    backend = str(stack.declared.get("backend") or "")
+    if backend and registry.exists(backend):
         recorded = registry.get(backend).observer.recorded(stack.owner, state.resources)
         if recorded is not None:
             return replace(stack, backend=backend, recorded=recorded)
