@@ -540,14 +540,13 @@ def _keep_logs(stack: stacks.Stack, run: Run) -> None:
         if trouble and missing not in run.missing:
             run.missing.append(missing)
         return
-    paths.private_folder(folder)
     for path, process in stack.recorded.processes.items():
         source = Path(str(process.get("log") or ""))
         target = pod_logs.log_folder(folder, path)
         with _missing_on_error(run, f"the log of {path}"):
             for file in _LOG_FILES:
                 if (origin := source.with_name(file)).is_file():
-                    target.mkdir(parents=True, exist_ok=True)
+                    paths.private_folder(target)
                     _link(origin, target / file)
 
 
