@@ -122,7 +122,7 @@ def _where(places: Mapping[str, tuple[Location, Any]], key: str) -> Location:
 
 
 def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
-    """Return the text in the file if YAML changed it to `text` (1e3 to 1000, 007 to 7, a date), else empty."""
+    """Return the text in the file if YAML changed it to `text` (1e3 to 1000, 007 to 7, a date), else ""."""
     node: Any = place[1] if place else None
     if type(node).__name__ != "ScalarNode" or node.style is not None:
         return ""
@@ -132,7 +132,7 @@ def _changed_by_yaml(text: str, place: tuple[Location, Any] | None) -> str:
 
 
 def _is_read_as(written: str, text: str) -> bool:
-    """Return whether YAML or the engine reads a text of the file as `text`; else `-c` or a Cluster set that."""
+    """Return whether YAML or the engine reads `written` as `text`; else `text` is from `-c` or a Cluster."""
     import yaml
 
     read = as_text(yaml.safe_load(written)) or written

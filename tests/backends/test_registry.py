@@ -40,6 +40,8 @@ def test_a_broken_backend_of_another_package_is_an_error_that_names_the_package(
     try:
         with pytest.raises(SymphonyError) as raised:
             registry.every()
+        assert registry.exists("broken"), "asking for a name loads no backend"
+        assert not registry.exists("None")
     finally:
         registry._entry_points.cache_clear()
     assert raised.value.line == (
