@@ -336,6 +336,11 @@ class Supervisor:
     def _members(self) -> Mapping[str, Member]:
         return self._declared.members
 
+    @property
+    def _ending(self) -> tuple[str, ...]:
+        """The processes whose end ends the experiment."""
+        return self._declared.primary or tuple(self._members)
+
     def _save(self) -> None:
         if (now := msgspec.json.encode(self._state)) != self._saved:
             self._world.save(now)
@@ -439,7 +444,8 @@ class Supervisor:
             before = self._state.started_with.setdefault(path, {})
             for wait in waits:
                 start = self._start_of(look, wait.path)
-                if not start or before.setdefault(wait.path, start) == start:
+                # After the end, it may be only a prefix.
+                if not start or before.setdefault(wait.path, start).startswith(start):
                     continue
                 hold = Hold(waits_for=member.waits_for, why=f"for {wait}, which restarted", since=now)
                 self._world.hold(path, hold)
@@ -541,14 +547,19 @@ class Supervisor:
     # ends
 
     def _end_is_over(self, look: _Look, now: float) -> None:
-        """Clear the end of the experiment if a process in its `starts` has started again."""
+        """Clear the end of the experiment if a process in its `starts`, or a new primary, has started."""
         if self._state.began is None and look.facts:
             starts = [fact.since for fact in look.facts.values() if fact.state == "running"]
             self._state.began = min(starts, default=now)
         if (end := self._state.end) is None:
             return
         known = {path: fact for path, fact in look.facts.items() if path in end.starts}
-        if not any(_is_another(fact, end.starts[path]) for path, fact in known.items()):
+        own = {path: look.facts[path] for path in self._ending if path in look.facts}
+        # An `up` may have added a primary since; it changes nothing while another one is failed.
+        is_new = not any(map(_has_failed, own.values())) and any(
+            _is_alive(fact) for path, fact in own.items() if path not in end.starts
+        )
+        if not (is_new or any(_is_another(fact, end.starts[path]) for path, fact in known.items())):
             return
         self._state.end, self._state.began, self._state.active, self._state.warned = None, now, now, ()
         if end.state == "stopped":
@@ -584,7 +595,7 @@ class Supervisor:
 
     def _due_end(self, look: _Look, now: float) -> End | None:
         """Return the end that is due now, if any; warn of an end that is near."""
-        facts, ending = look.facts, self._declared.primary or tuple(self._members)
+        facts, ending = look.facts, self._ending
         own = {path: facts[path] for path in ending if path in facts}
         failed = {path: fact for path, fact in own.items() if _has_failed(fact)}
         is_over = len(own) == len(ending) and all(
@@ -602,6 +613,8 @@ class Supervisor:
             state, code = ("completed", 0) if fact is None else ("failed", fact.exit or 1)
             return End(state=state, why=why, at=now, exit=code, starts=starts)
         if not any(_is_alive(fact) for fact in facts.values()):
+            # An `up` that starts one again begins the experiment again.
+            self._state.began, self._state.active, self._state.warned = None, None, ()
             return None
         for limit, since, why in self._limits(now):
             left = since + limit - now

@@ -81,11 +81,13 @@ class World:
 
     def start(self, path: str) -> None:
         self.starts += 1
-        self.known[path] = Fact("running", start=str(self.starts), since=self.clock)
+        self.known[path] = Fact("running", start=f"{self.starts}.pid", since=self.clock)
 
     def end(self, path: str, code: int = 0) -> None:
         state = "failed" if code else "completed"
-        self.known[path] = Fact(state, start=self.known[path].start, why=f"exit {code}", exit=code)
+        # As in tmux: only the number of the start is known after the end.
+        start = self.known[path].start.removesuffix("pid")
+        self.known[path] = Fact(state, start=start, why=f"exit {code}", exit=code)
 
     def up(self, declared: Declaration) -> None:
         for path, member in declared.members.items():
@@ -228,6 +230,17 @@ def test_a_dependent_restarts_with_its_dependency_only_if_declared(world: World)
     assert {path: world.known[path].start for path in members} == starts
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_dependent_runs_on_if_its_dependency_ends_without_a_restart(world: World, code: int) -> None:
+    follows = Member(waits_for=(_wait("server", "started", restart_with=True),))
+    supervisors = _supervisors_of(world, members={"server": Member(), "follows": follows})
+    _steps(supervisors, 3)
+    start = world.known["follows"].start
+    world.end("server", code)
+    _steps(supervisors, 3)
+    assert (world.states["follows"], world.known["follows"].start) == ("running", start)
+
+
 @pytest.mark.parametrize("fails", [["w1"], ["w0", "w2"], ["w0", "w1", "w2"]])
 def test_equal_workers_restart_together(world: World, fails: list[str]) -> None:
     """Also one that restarted by itself, since it may have connected to one that was about to end."""
@@ -339,6 +352,34 @@ def test_a_primary_that_is_mended_and_completes_between_two_steps_ends_the_exper
     assert world.known["agent"].hold.stopped == "completed"  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_an_up_with_another_primary_starts_it_and_the_others_after_the_end(world: World, code: int) -> None:
+    members = {"train": Member(), "agent": Member()}
+    _steps(supervisors := _supervisors_of(world, members=members, primary=("train",)))
+    world.end("train", code)
+    _steps(supervisors, 2)
+    assert world.states["agent"] == "stopped"
+    if code:
+        # The failed primary is renamed.
+        del world.known["train"], members["train"]
+    members["evaluate"] = Member()
+    _steps(_supervisors_of(world, members=members, primary=("evaluate",)), 3)
+    assert (world.states["evaluate"], world.states["agent"]) == ("running", "running")
+
+
+def test_a_primary_that_appears_after_another_failed_does_not_resume_the_experiment(world: World) -> None:
+    """An `up` of a thousand processes still starts some when the first has failed."""
+    members = {"train": Member(), "agent": Member(), "late": Member()}
+    supervisors = _supervisors_of(world, members=members, primary=("train", "late"))
+    del world.known["late"]
+    _steps(supervisors)
+    world.end("train", 1)
+    _steps(supervisors, 2)
+    world.start("late")
+    _steps(supervisors, 2)
+    assert (world.states["late"], world.states["agent"]) == ("stopped", "stopped")
+
+
 def test_a_process_that_resumes_with_its_primary_waits_for_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -382,6 +423,23 @@ def test_stop_after_warns_stops_all_and_restarts_counting_after_up(world: World)
     world.clock += 28000
     _steps(supervisors)
     assert world.states["prepare"] == "running"
+
+
+def test_stop_after_counts_anew_once_all_had_ended(world: World) -> None:
+    supervisors = _supervisors_of(world, members={"a": Member()}, stop_after=28800.0)
+    _steps(supervisors, 2)
+    world.end("a")
+    _steps(supervisors, 2)
+    world.clock += 86400
+    _steps(supervisors)
+    world.start("a")
+    _steps(supervisors, 2)
+    world.clock += 28000
+    _steps(supervisors)
+    assert world.states["a"] == "running"
+    world.clock += 801
+    _steps(supervisors, 2)
+    assert world.states["a"] == "stopped"
 
 
 def test_a_restart_after_a_limit_starts_no_other_process(world: World) -> None:
