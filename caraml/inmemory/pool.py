@@ -130,7 +130,7 @@ class SharedPool:
         Do not change the array after the `put`. Below 64 KiB or without room, it is an array in plain memory.
         """
         plain_dtype = np.dtype(dtype)
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        sizes = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
         nbytes = plain_dtype.itemsize
         for length in sizes:
             nbytes *= length

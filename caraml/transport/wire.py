@@ -292,7 +292,7 @@ class Wire:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise self.timeout_error("a peer to take the message", timeout)
-                self.set_send_timeout(min(SLICE_MS, int(left * 1000) + 1))
+                self.set_send_timeout(min(SLICE_MS, int(min(left, 1.0) * 1000) + 1))
             try:
                 self.put(part, flags, copy)
                 return
@@ -384,7 +384,7 @@ class Wire:
             left = deadline - time.monotonic() if timeout >= 0 else 1.0
             if left < 0.001:
                 raise self.timeout_error(waiting_for, timeout)
-            self.set_receive_timeout(min(self.slice_ms, int(left * 1000)))
+            self.set_receive_timeout(min(self.slice_ms, int(min(left, 1.0) * 1000)))
             try:
                 return self.receive_part(0, self.single_frame)
             except zmq.Again:

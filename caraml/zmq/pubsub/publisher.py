@@ -209,7 +209,7 @@ class ZmqPub(Endpoint):
                 raise self._timeout_error(f"{n} subscriptions; there are {count}", timeout)
             with self._wire:
                 self._wire.check()
-                self.socket.unwrap().poll(min(100, int(left * 1000) + 1))
+                self.socket.unwrap().poll(min(100, int(min(left, 1.0) * 1000) + 1))
 
     def subscribers(self, topic: str | bytes | None = None) -> int:
         """Return the number of subscriptions, only to prefixes of `topic` if given."""

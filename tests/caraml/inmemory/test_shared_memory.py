@@ -90,6 +90,10 @@ def test_releasing_an_old_buffer_does_not_affect_the_next_one():
         assert value[0] == 5
 
 
+def test_the_size_of_a_buffer_may_be_a_numpy_integer():
+    assert SharedPool().empty(np.prod((100, 200)), "f8").shape == (20_000,)
+
+
 def test_a_view_of_a_value_keeps_its_memory():
     pool = SharedPool()
     buffer = pool.empty(20_000, "f8")

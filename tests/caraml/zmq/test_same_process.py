@@ -1,5 +1,7 @@
 """Over inproc, sender and receiver share no memory of a message."""
 
+import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -53,3 +55,15 @@ def test_a_push_over_inproc_is_copied_for_the_puller():
         pusher.push({"a": mine})
         got = puller.pull(timeout=5)["a"]
         assert_separate(mine, got)
+
+
+def test_an_infinite_timeout_waits_for_longer_than_a_slice():
+    address = "inproc://same-process-infinite"
+
+    def push_late():
+        with caraml.ZmqPusher(address=address, serializer="msgpack") as pusher:
+            pusher.push({"a": 1}, timeout=math.inf)
+
+    with caraml.ZmqPuller(address=address, bind=True, deserializer="msgpack") as puller:
+        threading.Timer(0.6, push_late).start()
+        assert puller.pull(timeout=math.inf) == {"a": 1}
