@@ -345,11 +345,17 @@ def _with_username(words: Sequence[str]) -> list[str]:
     if row is None:
         return [*words]
     known = {name.stack for name in store.names()}
-    # Other commands take one experiment, and then processes.
-    end = len(words) if row.name.startswith("delete") else 2
-    names = [own if (own := SymphonyConfig().prefixed(word)) in known else word for word in words[1:end]]
+    names = [*words[1:]]
+    for place, word in enumerate(names):
+        if word == "--":
+            break
+        if (own := SymphonyConfig().prefixed(word)) in known:
+            names[place] = own
+            if not row.name.startswith("delete"):
+                # Other commands take one experiment, and then processes.
+                break
     # `symphony` lacks some aliases of the original: del, ps.
-    return [row.command, *names, *words[end:]]
+    return [row.command, *names]
 
 
 def _show_error(error: SymphonyError) -> int:

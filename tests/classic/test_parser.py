@@ -200,6 +200,7 @@ def test_names_work_without_username_prefix_and_a_killed_session_can_be_relaunch
     (stack,) = ended.rglob("sarah-foo")
     shutil.copytree(stack, stack.with_name("foo"))
     assert "running:" in sarah("p", "foo")
+    assert '"running"' in sarah("p", "--json", "foo")
     assert "Deleted sarah-foo" in sarah("d", "foo", "-y")
     sarah("create")
     assert "Deleted sarah-foo" in sarah("db", "foo", "-f")
