@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from symphony.cli import arguments, screen
+from symphony.engine import workspace
 from symphony.errors import UserError
 from symphony.operations import graph
 from symphony.operations.graph import Graph
@@ -59,6 +60,8 @@ def _running(name: str | None) -> Graph | None:
     try:
         stack = arguments.experiment(name)
     except UserError:
+        if workspace.find_usable() is None:
+            raise
         # The name may be that of a program that was never up.
         return None
     return graph.of_stack(stack) if stack.recorded is not None else None

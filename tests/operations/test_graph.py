@@ -173,4 +173,5 @@ def test_graph_shows_the_plan_and_later_live_states(sandbox: Sandbox) -> None:
     sandbox.symphony("graph", "rl", "--svg", "rl.svg")
     assert "#fbdcdc" in (sandbox.folder / "rl.svg").read_text(), "what failed is red"
     assert sandbox.symphony("graph", "rl", "--svg", "no/rl.svg", code=2).err.count("\n") == 1
+    assert "there is no experiment" in sandbox.symphony("graph", "nope", code=2, cwd=sandbox.home).err
     sandbox.symphony("delete", "rl", "-y")
