@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from symphony import files, paths
 from symphony.errors import SymphonyError
 from symphony.supervision import Declaration, Fact, Hold, Supervisor
@@ -105,6 +107,8 @@ class Tmux(logs.Outputs):
             return self._ended_fact(path, pane, listing)
         program, started_at = observe.program_start(pane.pid, pane.attempt)
         if (hold := holds.read_if_held({"log": self._process_folder(path) / "log"})) is not None:
+            # An `up` may have changed the order since.
+            hold = replace(hold, waits_for=self._declared.members[path].waits_for)
             return Fact("ending" if program else "held", program, started_at, hold=hold)
         return Fact("running", program, started_at or self.now())
 

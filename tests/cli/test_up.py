@@ -281,3 +281,33 @@ def test_a_killed_up_leaves_no_folder_in_tmpdir(sandbox: Sandbox, tmp_path: Path
     killed.kill()
     killed.communicate(timeout=30)
     assert [*place.iterdir()] == []
+
+
+def test_an_up_that_removes_an_order_starts_the_process_that_waits(sandbox: Sandbox) -> None:
+    """It waited for ever, also for a process that was gone."""
+    members = """
+    prepare = experiment.new_process("prepare", command="sleep", args=[1000])
+    train = experiment.new_process("train", command="sleep", args=[1001])
+    last = experiment.new_process("last", command="sleep", args=[1002])
+    """
+    sandbox.write(f"""
+with Experiment() as experiment:{members}
+    train.depends_on(prepare, condition="completed")
+    last.depends_on(train)
+""")
+    sandbox.symphony("up", "rl", "-y")
+    assert sandbox.processes("rl")["train"]["state"] == "waiting"
+    sandbox.write(f"with Experiment() as experiment:{members}last.depends_on(train)\n")
+    sandbox.symphony("up", "rl", "-y")
+    wait_for(lambda: sandbox.processes("rl")["last"]["state"] == "running", 15, "the dependent runs")
+    sandbox.write(f"""
+with Experiment() as experiment:{members}
+    last.depends_on(prepare, condition="completed")
+""")
+    sandbox.symphony("delete", "rl", "-y")
+    sandbox.symphony("up", "rl", "-y")
+    assert sandbox.processes("rl")["last"]["state"] == "waiting"
+    sandbox.write(f"with Experiment() as experiment:{members}")
+    sandbox.symphony("up", "rl", "-y")
+    wait_for(lambda: sandbox.processes("rl")["last"]["state"] == "running", 15, "without any order")
+    sandbox.symphony("delete", "rl", "-y")

@@ -10,7 +10,8 @@ import msgspec
 
 from symphony import files, paths
 from symphony.supervision import Declaration, State, read_state
-from symphony_tmux import experiment_folder
+from symphony_tmux import experiment_folder, names
+from symphony_tmux.processes import hold
 from symphony_tmux.resource.inputs import SessionInputs
 
 DECLARED, STATE = "supervision.json", "supervisor-state.json"
@@ -21,6 +22,10 @@ def write(inputs: SessionInputs, ports: Mapping[str, int]) -> dict[str, Any] | N
     file = paths.experiment_folder(inputs.server, inputs.name) / DECLARED
     if inputs.supervision is None:
         files.remove(file)
+        # No supervisor will release the processes that still wait.
+        for folder in (names.process_folder(inputs.server, inputs.name, path) for path in inputs.processes):
+            if (held := hold.read(folder)) is not None and not held.stopped:
+                files.remove(folder / hold.NAME)
         return None
     with_leased_ports = inputs.supervision.with_addresses(
         {port: ports[service] for service, port in inputs.ports.items()}
