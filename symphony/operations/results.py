@@ -4,7 +4,7 @@ import importlib
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -128,21 +128,28 @@ def table(
     for row in rows:
         head = {row.kind: row.label, **{name: row.parameters.get(name) for name in names}}
         if all_reports:
-            mappings += [{**head, "process": report.path, **report.values} for report in row.reports]
+            mappings += [
+                {**head, "process": report.path, **_renamed(report.values, head)} for report in row.reports
+            ]
             continue
         values = row.last()
         if ranked is not None:
             values = row.best(ranked, operator.lt if least else operator.gt)
-        mappings.append({**head, **values, "ended": row.ended})
+        mappings.append({**head, **_renamed(values, head), "ended": row.ended})
     if ranked is not None and not all_reports:
         sign = 1 if least else -1
 
         def rank(mapping: dict[str, Any]) -> float:
-            number = _number(mapping.get(ranked))
+            number = _number(mapping.get(f"reported {ranked}", mapping.get(ranked)))
             return math.inf if number is None else sign * number
 
         mappings.sort(key=rank)
     return mappings
+
+
+def _renamed(values: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, Any]:
+    """Return reported values; one with the name of a parameter is called "reported NAME"."""
+    return {f"reported {name}" if name in head else name: value for name, value in values.items()}
 
 
 def require(rows: Sequence[Row], name: str) -> None:
