@@ -80,9 +80,19 @@ def unified(name: StackName, before: Run, after: Run) -> Iterator[str]:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """Return the settings of a run that are not parameters of its program."""
+    """Return the settings of a run that are not parameters of its program, as the engine writes them."""
     own = f"{run.project}:"
-    return {key: value for key, value in run.settings.items() if key.removeprefix(own) not in run.parameters}
+    others = {
+        key: value for key, value in run.settings.items() if key.removeprefix(own) not in run.parameters
+    }
+    return {key: _engine_text(value) for key, value in others.items()}
+
+
+def _engine_text(value: Any) -> Any:
+    """Return a number or truth value as the engine writes it into the file at `-c`: 2.0 as "2"."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.15g}" if isinstance(value, (int, float)) else value
 
 
 def _diff(title: str, before: list[str], after: list[str]) -> Iterator[str]:

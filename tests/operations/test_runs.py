@@ -231,6 +231,13 @@ def test_settings_that_a_record_does_not_have_are_unknown_and_not_removed() -> N
     assert [*compare.unified(NAME, before, after)] == [f"not compared: {part}" for part in different.unknown]
 
 
+def test_settings_that_the_engine_only_wrote_anew_do_not_differ() -> None:
+    """After `-c`, the file has "1" and "2" in place of 1 and 2.0."""
+    _record(1, user="ana", settings={"symphony:grace": 1, "symphony:keepGigabytes": 2.0, "rl:fast": True})
+    _record(2, user="ana", settings={"symphony:grace": "1", "symphony:keepGigabytes": "2", "rl:fast": "true"})
+    assert compare.differences(NAME, runs.read(NAME, 1), runs.read(NAME, 2)).settings == {}
+
+
 def test_changed_files_are_not_counted_as_processes() -> None:
     changed = ["a: new", "b: new", "config x.yaml changed", "config y.yaml changed"]
     assert history._grouped(changed) == ["2 processes: new", *changed[2:]]  # pyright: ignore[reportPrivateUsage]
