@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,8 @@ from symphony.errors import SymphonyError, UserError
 DEADLINE = 60.0
 DEFAULT_PROJECT = "symphony"
 _FILES = ("Pulumi.yaml", "Pulumi.yml")
+# The file beside a copy of code that records its origin; operations.kept_code writes it.
+ORIGIN = ".symphony-origin.json"
 _STACK = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
 _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -106,9 +109,17 @@ def load(file: Path) -> Workspace:
         project=name,
         config_folder=file.parent / str(config_dir or ""),
         main=str(content.get("main") or ""),
-        virtualenv=str(virtualenv) if virtualenv else None,
+        virtualenv=_virtualenv(file.parent, str(virtualenv)) if virtualenv else None,
         config=cast("dict[str, Any]", config) if isinstance(config, dict) else None,
     )
+
+
+def _virtualenv(folder: Path, name: str) -> str:
+    """Return the virtualenv that a project names; a copy of its code may lack it: that of the original."""
+    if paths.home() in folder.parents and not (folder / name).exists():
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return str(Path(json.loads(files.read_source(folder.parent / ORIGIN))["folder"], name))
+    return name
 
 
 def require_virtualenv(workspace: Workspace) -> None:
@@ -251,11 +262,51 @@ def pulumi(
         raise binary.not_started(engine.pulumi, error.strerror) from error
 
 
+def load_yaml(text: str) -> Any:
+    """Return the content of a settings file as the engine reads it, in YAML 1.2: off and 12:30 are texts.
+
+    >>> load_yaml("{a: off, b: 12:30, c: true, d: 64}")
+    {'a': 'off', 'b': '12:30', 'c': True, 'd': 64}
+    """
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """PyYAML reads YAML 1.1."""
+
+    def truth(loader: Any, node: Any) -> Any:
+        is_text = node.value.lower() in ("yes", "no", "on", "off")
+        return node.value if is_text else loader.construct_yaml_bool(node)
+
+    def number(loader: Any, node: Any) -> Any:
+        if ":" in node.value:
+            return node.value
+        is_int = node.tag.endswith(":int")
+        return loader.construct_yaml_int(node) if is_int else loader.construct_yaml_float(node)
+
+    Loader.add_constructor("tag:yaml.org,2002:bool", truth)
+    Loader.add_constructor("tag:yaml.org,2002:int", number)
+    Loader.add_constructor("tag:yaml.org,2002:float", number)
+    return yaml.load(text, Loader)
+
+
+def dump_yaml(content: Any) -> str:
+    """Return the text of a settings file with each text in quotes, so that the engine reads 1e3 as a text."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """PyYAML leaves out quotes that YAML 1.2 needs."""
+
+    Dumper.add_representer(
+        str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+    )
+    return yaml.dump(content, Dumper=Dumper, sort_keys=False)
+
+
 def _yaml(file: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        content: Any = yaml.safe_load(files.read_source(file).decode())
+        content: Any = load_yaml(files.read_source(file).decode())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"{file.name} cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}",

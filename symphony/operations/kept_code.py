@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from symphony import files, paths
+from symphony.engine import workspace
+from symphony.engine.workspace import ORIGIN
 from symphony.errors import UserError
 from symphony.operations import git
 from symphony.plan.names import listed
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 # A larger file counts as data. A project with more bytes or files is not kept: each file is searched for
 # credentials once, and 20 MB take two seconds.
 LARGEST, MOST_BYTES, MOST_FILES = 1_000_000, 20_000_000, 2_000
-ORIGIN = ".symphony-origin.json"
 
 
 class Origin(msgspec.Struct):
@@ -236,13 +237,11 @@ def holds_secret(text: bytes) -> bool:
 
 def restore_settings(original: Path, to: Path, settings: Mapping[str, Any], secret: Collection[str]) -> None:
     """Write the settings of a run into a file, with the secret ones of the project's settings file."""
-    import yaml
-
     content: dict[str, Any] = {}
     with suppress(OSError):
-        content = yaml.safe_load(original.read_text(encoding="utf-8")) or {}
+        content = workspace.load_yaml(original.read_text(encoding="utf-8")) or {}
     current: dict[str, Any] = content.get("config") or {}
     secrets = {name: setting for name, setting in current.items() if name in secret}
     paths.private_folder(to.parent)
-    text = yaml.safe_dump({**content, "config": {**settings, **secrets}}, sort_keys=False)
+    text = workspace.dump_yaml({**content, "config": {**settings, **secrets}})
     files.replace(to, text.encode())

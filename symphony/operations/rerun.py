@@ -9,8 +9,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from symphony.engine import workspace
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import git, kept_code, runs, stacks
@@ -53,8 +51,6 @@ def prepare(target: SelectedStack, number: int) -> tuple[SelectedStack, list[Dif
     if project is None:
         remedy = f"Choose another run of `symphony history {target.name.stack}`"
         raise UserError(f"the code of run {number} has no Pulumi.yaml", where=str(code), remedy=remedy)
-    if project.virtualenv is not None:
-        project = replace(project, virtualenv=str(Path(run.folder, project.virtualenv)))
     settings = workspace.config_file(project, target.name.stack)
     kept_code.restore_settings(target.config_file, settings, run.settings, run.secret_settings)
     return SelectedStack(target.name, project), list(_differences(target, run, code, images))

@@ -86,6 +86,26 @@ def test_a_missing_virtualenv_is_an_error(tmp_path: Path) -> None:
     workspace.require_virtualenv(place)
 
 
+def test_a_copy_of_code_uses_the_virtualenv_of_its_project(tmp_path: Path, own_home: Path) -> None:
+    """Trials of a sweep said that `../venv` is missing."""
+    code = own_home / "sweeps" / "code"
+    code.mkdir(parents=True)
+    (code / "Pulumi.yaml").write_text("name: x\nruntime: {name: python, options: {virtualenv: ../venv}}\n")
+    assert workspace.load(code / "Pulumi.yaml").virtualenv == "../venv"
+    (code.parent / workspace.ORIGIN).write_text(f'{{"code": "{code}", "folder": "{tmp_path / "lab"}"}}')
+    assert workspace.load(code / "Pulumi.yaml").virtualenv == str(tmp_path / "lab" / "../venv")
+
+
+def test_copied_settings_mean_the_same_to_the_engine() -> None:
+    """PyYAML reads `off` as false, 12:30 as 750, and writes the text 1e3 without quotes."""
+    text = "mode: off\ntime: 12:30\nname: 1e3\nsize: 64\nrate: 0.5\nfast: true\n"
+    settings = {"mode": "off", "time": "12:30", "name": "1e3", "size": 64, "rate": 0.5, "fast": True}
+    assert workspace.load_yaml(text) == settings
+    written = workspace.dump_yaml(settings)
+    assert written.splitlines()[:4] == ['"mode": "off"', '"time": "12:30"', '"name": "1e3"', '"size": 64']
+    assert workspace.load_yaml(written) == settings
+
+
 def test_stack_settings_override_project_settings(place: workspace.Workspace) -> None:
     assert workspace.stack_config(place, "rl") == {"symphony:workers": 4, "aws:region": "here"}
     workspace.config_file(place, "rl").write_text(
