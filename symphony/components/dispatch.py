@@ -128,8 +128,10 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
             what = f"the parameter {name}: YAML reads {unquoted[name]} as {text or 'nothing'}"
             raise UserError(what, where=where(name), remedy=f'Quote it: "{unquoted[name]}"')
         try:
-            value: Any = default if text is None else msgspec.convert(text, types[name], strict=False)
-        except msgspec.ValidationError:
+            # .5 and 1. are numbers to Python and YAML, but not to msgspec.
+            given = float(text) if types[name] is float and text is not None else text
+            value: Any = default if given is None else msgspec.convert(given, types[name], strict=False)
+        except ValueError:
             expected = _TYPE_NAMES.get(types[name], "another type")
             what = f"the parameter {name} is {quoted(text or '')}"
             remedy = f"Set it to {expected}, such as its default {default!r}"

@@ -254,10 +254,10 @@ def _random_values(match: re.Match[str], seed: str) -> list[str]:
 
 def _read_table(file: Path) -> list[dict[str, str]]:
     try:
-        with file.open(newline="", encoding="utf-8") as opened:
-            rows = [
-                {key: text for key, text in row.items() if key and text} for row in csv.DictReader(opened)
-            ]
+        # A byte order mark is what spreadsheets write, a space after a comma what people do.
+        with file.open(newline="", encoding="utf-8-sig") as opened:
+            table = csv.DictReader(opened, skipinitialspace=True)
+            rows = [{key: text for key, text in row.items() if key and text} for row in table]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         remedy = f"Write the path of a CSV file in UTF-8 after the @, such as {quoted('@trials.csv')}"
@@ -278,7 +278,7 @@ def prepare(
     """Return a new sweep, or the sweep of this name with further trials; write nothing.
 
     Raises:
-        UserError: The name is not valid, or an experiment has it.
+        UserError: The name is not valid, or an experiment or a sweep of another stack has it.
     """
     if not is_name(name):
         raise UserError(
@@ -292,6 +292,9 @@ def prepare(
         if existing is not None and existing.recorded is not None:
             raise UserError(f"an experiment is already called {name}", remedy="Give the sweep another --name")
         sweep = Sweep(name, workspace.project, stack)
+    elif sweep.stack != stack:
+        remedy = "Give the new sweep another --name"
+        raise UserError(f"the sweep {name} is of the stack {sweep.stack}, not of {stack}", remedy=remedy)
     known = [trial.values for trial in sweep.trials]
     added = [dict(row) for row in values if dict(row) not in known]
     sweep.trials += [Trial(len(sweep.trials) + number, row) for number, row in enumerate(added, 1)]
@@ -341,10 +344,8 @@ def notify_command(sweep: Sweep) -> list[str]:
 
 def select_trial(sweep: Sweep, trial: Trial) -> SelectedStack:
     """Write the settings of a trial, and return its stack."""
-    import yaml
-
     workspace, name, base = frozen_project(sweep), sweep.stack_of(trial), _base(sweep)
-    settings: dict[str, Any] = yaml.safe_load(workspaces.config_file(workspace, base).read_bytes()) or {}
+    settings: dict[str, Any] = workspaces.load_yaml(workspaces.config_file(workspace, base).read_text()) or {}
     config: dict[str, Any] = dict(settings.get("config") or {})
     # Trials cannot share a namespace.
     config.pop("symphony:namespace", None)
@@ -353,7 +354,7 @@ def select_trial(sweep: Sweep, trial: Trial) -> SelectedStack:
         config[_NOTIFY] = ""
     config.setdefault("symphony:program", sweep.stack.partition(".")[0])
     values = overrides_of(sweep, trial)
-    text = yaml.safe_dump({**settings, "config": {**config, **values}}, sort_keys=False)
+    text = workspaces.dump_yaml({**settings, "config": {**config, **values}})
     files.replace(workspaces.config_file(workspace, name.stack), text.encode())
     return SelectedStack(name, workspace, values)
 

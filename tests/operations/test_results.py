@@ -105,6 +105,25 @@ def test_params_outside_a_program_are_their_defaults() -> None:
     assert symphony.params(lr=0.1).lr == 0.1
 
 
+def test_a_reported_value_does_not_replace_the_parameter_of_its_name() -> None:
+    rows = [
+        Row(str(lr), {"lr": lr}, "completed", [Report(0, "a", {"loss": 1 / lr, "lr": 0.5 - lr})])
+        for lr in (0.1, 0.2)
+    ]
+    assert [(row["lr"], row["reported lr"]) for row in results.table(rows)] == [(0.1, 0.4), (0.2, 0.3)]
+    assert [row["lr"] for row in results.table(rows, least="lr")] == [0.2, 0.1]
+    assert [row["reported lr"] for row in results.table(rows, all_reports=True)] == [0.4, 0.3]
+
+
+@pytest.mark.parametrize("text", [".5", "0.5", "+0.5", "5e-1"])
+def test_a_parameter_takes_any_number_that_python_takes(sandbox: Sandbox, text: str) -> None:
+    sandbox.write(
+        "import symphony\np = symphony.params(lr=0.1)\n"
+        'with Experiment() as e: e.new_process("a", command=["echo", str(p.lr)])'
+    )
+    assert "lr 0.5" in sandbox.symphony("plan", "rl", "-c", f"lr={text}").out
+
+
 @pytest.mark.thorough
 def test_a_text_parameter_that_yaml_changes_is_refused_at_its_line(sandbox: Sandbox) -> None:
     sandbox.write(
@@ -193,7 +212,7 @@ with Experiment() as e:
             "a report",
         )
     rows = sandbox.symphony("results", "rl", "--all", "--json").json
-    reported = {(row["run"], row["process"], row["lr"], row["last"]) for row in rows}
+    reported = {(row["run"], row["process"], row["reported lr"], row["last"]) for row in rows}
     assert reported == {
         *(("1", "w", 1, 0), ("1", "w", 1, 1), ("2", "w", 2, 0), ("2", "w", 2, 1), ("3", "w", 3, 0)),
         *(("1", "gone", 0, 0), ("2", "gone", 0, 1)),

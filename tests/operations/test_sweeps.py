@@ -66,6 +66,9 @@ def test_grid_words_expand_to_trials(tmp_path: Path) -> None:
         {"lr": "0.1", "seed": "1"},
         {"lr": "0.2", "seed": "2"},
     ]
+    # As a spreadsheet writes it, and as a person does.
+    (tmp_path / "t.csv").write_text("\ufefflr, seed\n0.1, 1\n")
+    assert sweep.trials_of([f"@{tmp_path / 't.csv'}"], "g") == [{"lr": "0.1", "seed": "1"}]
     for wrong in (
         ["lr"],
         ["lr="],
@@ -190,6 +193,16 @@ def test_a_sweep_that_has_not_begun_copies_the_code_again(tmp_path: Path) -> Non
     (tmp_path / "train.py").write_text("third")
     sweep.freeze(grid, place)
     assert (grid.code / "train.py").read_text() == "second"
+
+
+def test_a_sweep_of_another_stack_keeps_its_name(tmp_path: Path) -> None:
+    """Its trials ran with the settings of the other stack."""
+    place = workspace.load(_project(tmp_path) / "Pulumi.yaml")
+    grid = sweep.prepare(place, "train", "grid", [{"lr": "1"}])
+    sweep.freeze(grid, place)
+    sweep.begin(grid, retry=False)
+    with pytest.raises(UserError, match="is of the stack train, not of other"):
+        sweep.prepare(place, "other", "grid", [{"lr": "2"}])
 
 
 def test_a_terminal_closed_at_the_question_leaves_nothing(sandbox: Sandbox) -> None:
