@@ -124,7 +124,7 @@ class SharedPool:
             for segment in list(self._segments)
         )
 
-    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
+    def empty(self, shape: int | np.integer[Any] | tuple[int, ...], dtype: Any) -> Array:
         """Return an uninitialized array in shared memory, for one `put` that does not copy it.
 
         Do not change the array after the `put`. Below 64 KiB or without room, it is an array in plain memory.

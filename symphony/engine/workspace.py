@@ -296,9 +296,10 @@ def dump_yaml(content: Any) -> str:
     class Dumper(yaml.SafeDumper):
         """PyYAML leaves out quotes that YAML 1.2 needs."""
 
-    Dumper.add_representer(
-        str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
-    )
+    def quoted(dumper: Any, text: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
+
+    Dumper.add_representer(str, quoted)
     return yaml.dump(content, Dumper=Dumper, sort_keys=False)
 
 
