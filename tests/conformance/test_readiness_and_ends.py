@@ -85,7 +85,7 @@ ENDS = """
 with Experiment(primary="learner") as e:
     e.new_process("learner", "sleep LEARNS; exit $CODE", env={"CODE": EXIT})
     replay = "trap 'echo told; exit' TERM; echo begins; while :; do sleep 0.1; done"
-    e.new_process("replay", replay, termination_delay=8)
+    e.new_process("replay", replay, termination_delay=12)
     e.new_process("agent", "sleep 1000 & sleep 1000")
 """
 FAILS, COMPLETES = (ENDS.replace("LEARNS", "3").replace("EXIT", code) for code in ("3", "0"))
