@@ -129,8 +129,8 @@ def _read(defaults: dict[str, Any]) -> dict[str, dict[str, Any]]:
             raise UserError(what, where=where(name), remedy=f'Quote it: "{unquoted[name]}"')
         try:
             # .5 and 1. are numbers to Python and YAML, but not to msgspec.
-            given = float(text) if types[name] is float and text is not None else text
-            value: Any = default if given is None else msgspec.convert(given, types[name], strict=False)
+            plain = float(text) if types[name] is float and text is not None else text
+            value: Any = default if plain is None else msgspec.convert(plain, types[name], strict=False)
         except ValueError:
             expected = _TYPE_NAMES.get(types[name], "another type")
             what = f"the parameter {name} is {quoted(text or '')}"

@@ -345,7 +345,8 @@ def notify_command(sweep: Sweep) -> list[str]:
 def select_trial(sweep: Sweep, trial: Trial) -> SelectedStack:
     """Write the settings of a trial, and return its stack."""
     workspace, name, base = frozen_project(sweep), sweep.stack_of(trial), _base(sweep)
-    settings: dict[str, Any] = workspaces.load_yaml(workspaces.config_file(workspace, base).read_text()) or {}
+    text = files.read_source(workspaces.config_file(workspace, base)).decode()
+    settings: dict[str, Any] = workspaces.load_yaml(text) or {}
     config: dict[str, Any] = dict(settings.get("config") or {})
     # Trials cannot share a namespace.
     config.pop("symphony:namespace", None)
