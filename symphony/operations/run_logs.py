@@ -20,7 +20,9 @@ from symphony.plan.names import quoted
 
 # The resolution of the times in the index of a log, in seconds.
 _RESOLUTION = 0.3
+_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _NEVER = datetime.max.replace(tzinfo=UTC).timestamp()
+_UNCHANGED: Mapping[str, Any] = {"kind": "keep"}
 
 
 def processes(name: StackName, run: runs.Run) -> dict[str, Path]:
@@ -41,14 +43,15 @@ def spans(name: StackName, run: runs.Run) -> dict[str, tuple[float, float]]:
     changes, later = _changes(name, run.number), _changes(name, number) if number else {}
     result: dict[str, tuple[float, float]] = {}
     for path, log in processes(name, run).items():
-        begin = _start_in_log(log, began) if changes.get(path) == "restart" else began
-        own_end = _start_in_log(log, end) if later.get(path) in ("restart", "stop") else end
-        result[path] = _NEVER if changes.get(path) == "stop" else begin, own_end
+        change, next_change = changes.get(path, _UNCHANGED), later.get(path, _UNCHANGED)
+        begin = _start_in_log(log, began, change) if change["kind"] == "restart" else began
+        own_end = _start_in_log(log, end, next_change) if next_change["kind"] in ("restart", "stop") else end
+        result[path] = _NEVER if change["kind"] == "stop" else begin, own_end
     return result
 
 
-def _start_in_log(log: Path, since: float) -> float:
-    """Return when a process was first started since a time.
+def _start_in_log(log: Path, since: float, change: Mapping[str, Any]) -> float:
+    """Return when a process was first started since a time, by a change of the plan.
 
     Without such a start, return `_NEVER` if the log begins with a start, else that time.
     """
@@ -56,16 +59,18 @@ def _start_in_log(log: Path, since: float) -> float:
     from symphony_tmux import logs as log_reader
 
     events = log_reader.events(log)
-    if starts := [entry.time for entry in events if entry.event == "start" and entry.time >= since]:
+    # The supervisor restarts a process that restarts with another, as it restarts one that failed.
+    begins = ("start", "again") if change.get("follows") else ("start",)
+    if starts := [entry.time for entry in events if entry.event in begins and entry.time >= since]:
         return starts[0]
     # The logs of pods have no starts, and a rotation removes the first ones.
     return _NEVER if events and events[0].event == "start" else since
 
 
-def _changes(name: StackName, number: int) -> dict[str, str]:
+def _changes(name: StackName, number: int) -> dict[str, Mapping[str, Any]]:
     """Return the change of each process in the plan of a run; empty if the plan is not kept."""
     changes: Sequence[Mapping[str, Any]] = runs.plan_file(name, number).get("changes", ())
-    return {change["path"]: change["kind"] for change in changes}
+    return {change["path"]: change for change in changes}
 
 
 def _next_run(name: StackName, number: int) -> int | None:
@@ -108,9 +113,16 @@ def logs(
 
 
 def _last(lines: Iterable[LogLine], tail: int) -> Iterator[LogLine]:
-    last: dict[str, deque[LogLine]] = defaultdict(lambda: deque(maxlen=tail))
+    """Yield the last lines of each process, with the ends among and after them."""
+    last, counts = defaultdict[str, deque[LogLine]](deque), defaultdict[str, int](int)
     for line in lines:
         last[line.path].append(line)
+        counts[line.path] += not line.ended
+        while counts[line.path] > tail:
+            counts[line.path] -= not last[line.path].popleft().ended
+    for kept in last.values():
+        while len(kept) > 1 and kept[0].ended:
+            kept.popleft()
     yield from sorted(chain.from_iterable(last.values()), key=lambda line: line.time or 0)
 
 
@@ -138,7 +150,7 @@ def matching(lines: Iterable[LogLine], pattern: str, context: int = 0) -> Iterat
     before: dict[str, deque[LogLine]] = defaultdict(lambda: deque(maxlen=context))
     after: dict[str, int] = defaultdict(int)
     for line in lines:
-        if search(line.text):
+        if search(_COLOURS.sub("", line.text)):
             yield from before.pop(line.path, ())
             yield line
             after[line.path] = context
@@ -166,10 +178,21 @@ def find(words: Sequence[str]) -> tuple[StackName, Sequence[str]]:
     Raises:
         UserError: No experiment with runs matches, or several do.
     """
-    names = {spelling: name for name in runs.experiments() for spelling in (name.stack, str(name))}
-    if words and (name := names.get(words[0])) is not None:
-        return runs.find(words[0]) if words[0] == name.stack else name, words[1:]
+    if words and any(words[0] in name.spellings for name in runs.experiments()):
+        return runs.find(words[0]), words[1:]
     try:
-        return runs.find(None), words
+        name = runs.find(None)
     except UserError:
         return runs.find(words[0] if words else None), words[1:]
+    if words and not _has_process(name, words[0]):
+        with suppress(UserError):
+            return runs.find(words[0]), words[1:]
+    return name, words
+
+
+def _has_process(name: StackName, word: str) -> bool:
+    """Return whether a word stands for processes of a run of an experiment."""
+    paths = {path for run in runs.every(name) for path in (*run.processes, *processes(name, run))}
+    with suppress(UserError):
+        return bool(stacks.match_processes([word], sorted(paths)))
+    return False

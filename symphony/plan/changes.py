@@ -51,7 +51,8 @@ class Change(msgspec.Struct, frozen=True):
         return "; ".join(self.reasons)
 
     def to_json(self) -> dict[str, Any]:
-        return {"path": self.path, "kind": self.kind, "why": list(self.reasons)}
+        follows = {"follows": True} if self.follows else {}
+        return {"path": self.path, "kind": self.kind, "why": list(self.reasons), **follows}
 
 
 class Component(msgspec.Struct, frozen=True):

@@ -50,6 +50,7 @@ def test_colours_are_kept_on_a_terminal_only(lab: Sandbox) -> None:
     assert "\x1b[2J" not in done.out
     assert "\x1b" not in lab.symphony("logs", "rl", "wild").out
     assert "\\u001b" not in lab.symphony("logs", "rl", "wild", "--json").out
+    assert "red" in lab.symphony("logs", "rl", "wild", "--grep", "^red").out, "a pattern sees no colours"
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,18 @@ import json
 import os
 import subprocess
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from symphony.backends.observe import ProcessStatus
+from symphony.backends.observe import LogLine, ProcessStatus
 from symphony.cli import diff, history
 from symphony.engine import workspace
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
-from symphony.operations import compare, kept_code, rerun, run_logs, runs
+from symphony.operations import compare, kept_code, rerun, run_logs, runs, stacks
 from symphony.operations.git import state as read_git_state
 from symphony.operations.selected_stack import SelectedStack, sweeps_folder
 from tests.sandbox import Sandbox
@@ -86,7 +86,7 @@ def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -
     lines = [line.partition("| ")[2] for line in shown.splitlines()]
     assert lines == ["one first", "two", "one second", "two"]
     last = sandbox.symphony("logs", "rl", "--run", "all", "-t", "1").out
-    assert len(last.splitlines()) == 2
+    assert sum("ended:" not in line for line in last.splitlines()) == 2
     assert "one" not in last
     assert "run 9" in sandbox.symphony("logs", "rl", "--run", "9", code=2).err
     sandbox.symphony("delete", "rl", "--forget", "-y")
@@ -218,6 +218,46 @@ def test_without_a_name_trials_are_no_experiments_with_runs(
         runs.find(None)
     assert error.value.remedy == "Name one of: grid, lab"
     assert runs.find("grid.2").stack == "grid.2"
+
+
+def test_a_word_of_logs_is_a_process_of_the_current_experiment_or_else_an_experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for project, stack in (("lab", "rl"), ("other", "rl"), ("lab", "grid9")):
+        folder = runs.folder_of(StackName(project, stack)) / "1"
+        (folder / "logs/learner").mkdir(parents=True)
+        (folder / "logs/learner/log").touch()
+    monkeypatch.setattr(stacks, "find", lambda _: stacks.Stack(StackName("lab", "rl"), None, None, None))
+    found = {word: run_logs.find([word]) for word in ("learn", "other/rl", "grid")}
+    assert found == {
+        "learn": (StackName("lab", "rl"), ["learn"]),
+        "other/rl": (StackName("other", "rl"), []),
+        "grid": (StackName("lab", "grid9"), []),
+    }
+
+
+def test_the_last_lines_of_a_run_are_those_of_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line of an end does not count."""
+    ended = LogLine("a", "ended: exit 0", 3, ended=True)
+    lines = [LogLine("a", "one", 1), LogLine("a", "two", 2), ended]
+    assert [line.text for line in run_logs._last(lines, 1)] == ["two", ended.text]
+    assert [line.text for line in run_logs._last([ended, *lines], 0)] == [ended.text]
+
+
+def test_a_process_that_restarts_with_another_belongs_to_the_run_that_restarted_both() -> None:
+    """Its supervisor restarts it, as it restarts a process that failed."""
+    first_start = datetime(2026, 1, 1, 0, 1, tzinfo=UTC).timestamp()
+    for number in (1, 2):
+        _record(number, started=f"2026-01-01T00:0{number}:00Z")
+        log = runs.folder_of(NAME) / str(number) / "logs/a/log"
+        log.parent.mkdir(parents=True)
+        log.touch()
+        log.with_name("index").write_text(f"{first_start} 0 start 1 0\n{first_start + 65} 8 again 1 1\n")
+    plan = {"changes": [{"path": "a", "kind": "restart", "why": [], "follows": True}]}
+    (runs.folder_of(NAME) / "2" / runs.PLAN).write_text(json.dumps(plan))
+    first, last = (run_logs.spans(NAME, runs.read(NAME, number))["a"] for number in (1, 2))
+    assert first[1] == last[0] == first_start + 65
 
 
 def test_settings_that_a_record_does_not_have_are_unknown_and_not_removed() -> None:
