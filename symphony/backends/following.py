@@ -17,6 +17,7 @@ _SETTLED = 3.0
 # Seconds that an `up` waits for a service without a probe, which may listen much later, or by UDP.
 _UNPROBED = 3.0
 _WIDEST = 120
+NOT_CREATED = "the last `up` or `delete` stopped half-way"
 Statuses = Callable[[Sequence[Recorded]], Sequence[Sequence[ProcessStatus] | SymphonyError]]
 Progress = Callable[[Sequence[ProcessStatus]], bool]
 
@@ -99,23 +100,14 @@ def logs(
     recorded: Recorded,
     paths: Sequence[str],
     *,
-    statuses: Statuses,
-    follow: bool = False,
+    alive: Callable[[], bool] | None = None,
     since: float | None = None,
     tail: int | None = None,
 ) -> Iterator[LogLine]:
     """Yield the output of several processes, merged by time."""
     from symphony.backends import process_logs
 
-    def alive() -> bool:
-        current = statuses([recorded])[0]
-        return isinstance(current, SymphonyError) or any(
-            status.state in ("running", "waiting") and status.path in paths for status in current
-        )
-
-    return process_logs.merge_lines(
-        recorded.processes, paths, since=since, tail=tail, follow=follow, alive=alive
-    )
+    return process_logs.merge_lines(recorded.processes, paths, since=since, tail=tail, alive=alive)
 
 
 def planned_link(process: Mapping[str, Any]) -> Link:
@@ -138,4 +130,4 @@ def failed_cmds(folder: Path) -> list[Link]:
 def never_started(name: str) -> list[Link]:
     """Return the steps of a declared process that was never started; name: the experiment's."""
     remedy = f"`symphony up {name}` tries again and shows why it fails"
-    return [Link("started", "no: the last `up` stopped before starting it", broken=True, remedy=remedy)]
+    return [Link("started", f"no: {NOT_CREATED}", broken=True, remedy=remedy)]

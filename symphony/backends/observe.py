@@ -1,12 +1,13 @@
 """The protocol of a backend's module `observe`, and the values that it returns."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from symphony.errors import SymphonyError
+from symphony.plan.names import DECLARED
 
 # Seconds that a watch waits for trouble that may pass: no free machine, an image that cannot be pulled.
 PATIENCE = 60.0
@@ -14,6 +15,8 @@ PATIENCE = 60.0
 LIMIT = 600.0
 
 State = Literal["running", "completed", "failed", "lost", "waiting", "blocked", "stopped", "unknown"]
+# The type of the component of a process in a stack's state.
+PROCESS_TYPE = "symphony:index:Process"
 
 
 class Resource(Protocol):
@@ -51,6 +54,12 @@ class Recorded(msgspec.Struct, frozen=True):
     connection: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     objects: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     not_created: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict[str, Mapping[str, Any]])
+
+
+def not_created(resources: Iterable[Resource], paths: Container[str]) -> dict[str, Mapping[str, Any]]:
+    """Return path -> the declared settings of each process of a state that is not in `paths`."""
+    components = (resource for resource in resources if resource.type == PROCESS_TYPE)
+    return {part.name: part.inputs.get(DECLARED) or {} for part in components if part.name not in paths}
 
 
 class ProcessStatus(msgspec.Struct, frozen=True):
@@ -155,11 +164,15 @@ class Link(msgspec.Struct, frozen=True):
 
 
 class Owned(msgspec.Struct, frozen=True):
-    """An experiment that a backend finds without its state, by the owner id on its objects."""
+    """An experiment that a backend finds without its state, by the owner id on its objects.
+
+    logs: path -> the log file of the process, if it is on this machine.
+    """
 
     owner: str
     physical_name: str
     paths: tuple[str, ...]
+    logs: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Observer(Protocol):
@@ -168,7 +181,7 @@ class Observer(Protocol):
     It may also implement the protocols below: MeasuringObserver and those that follow it.
     """
 
-    def recorded(self, owner: str, resources: Iterable[Resource]) -> Recorded | None:
+    def recorded(self, owner: str, resources: Sequence[Resource]) -> Recorded | None:
         """Return the experiment that the state records in this backend; None if there is none."""
         ...
 
@@ -197,11 +210,14 @@ class Observer(Protocol):
         recorded: Recorded,
         paths: Sequence[str],
         *,
-        follow: bool = False,
+        alive: Callable[[], bool] | None = None,
         since: float | None = None,
         tail: int | None = None,
     ) -> Iterator[LogLine]:
-        """Yield the output of some processes, merged by time; `since` in seconds since the epoch."""
+        """Yield the output of some processes, merged by time; `since` in seconds since the epoch.
+
+        With alive, also new output until the processes have ended; alive() returns whether they live.
+        """
         ...
 
     def why(self, recorded: Recorded, path: str, name: str) -> Sequence[Link]:

@@ -43,16 +43,15 @@ def merge_lines(
     *,
     since: float | None,
     tail: int | None,
-    follow: bool,
-    alive: Callable[[], bool],
+    alive: Callable[[], bool] | None = None,
 ) -> Iterator[LogLine]:
-    """Yield the lines of processes in the order of time; with follow, also new lines until all have ended.
+    """Yield the lines of processes in the order of time; with alive, also new lines until it returns False.
 
-    alive is called when no line has come for a while; False ends the following.
+    alive is called when no line has come for a while.
     """
     readers = [_Reader(path, processes[path]) for path in paths]
     yield from heapq.merge(*(reader.lines_so_far(since, tail) for reader in readers), key=_time)
-    if follow:
+    if alive is not None:
         yield from _follow(readers, alive)
 
 
@@ -76,7 +75,7 @@ def _follow(readers: Sequence[_Reader], alive: Callable[[], bool]) -> Iterator[L
             return
         elif time.monotonic() - quiet_since > _ENDED_AFTER:
             # Another round follows, for lines printed before the end but after the last read.
-            has_ended = all(reader.has_ended() for reader in readers) or not alive()
+            has_ended = not alive()
             quiet_since = time.monotonic()
         if not behind:
             time.sleep(_POLL_SECONDS)
@@ -89,11 +88,8 @@ class _Reader:
         self.path = path
         self.log = Path(str(process["log"]))
         self.is_behind = False
-        # The record has no policy Never.
-        self._is_restarted = bool(process.get("restart_policy"))
         self._rest = b""
         self._events = logs.new_events(self.log)
-        self._last_event = ""
         self._ended: list[LogLine] = []
         self._stream: Iterator[Part | None] = iter(())  # None: everything is read
 
@@ -127,11 +123,6 @@ class _Reader:
             yield from (replace(end, time=time.time()) for end in ended)
             return
 
-    def has_ended(self) -> bool:
-        """Return whether the process has ended and has no restart policy, or its log was removed."""
-        self._ended += self._ends()
-        return (self._last_event in logs.ENDS and not self._is_restarted) or not logs.end(self.log).inode
-
     def lines(self, part: Part) -> list[LogLine]:
         *whole, rest = (self._rest + part.data).split(b"\n")
         # Keep only the last text of a progress bar, and split an endless line.
@@ -160,7 +151,6 @@ class _Reader:
     def _ends(self) -> list[LogLine]:
         """Return the ends of attempts since the last call."""
         fresh = next(self._events)
-        self._last_event = fresh[-1].event if fresh else self._last_event
         ended = [entry for entry in fresh if entry.event in logs.ENDS]
         return [LogLine(self.path, f"ended: {end_reason(entry)}", entry.time, ended=True) for entry in ended]
 

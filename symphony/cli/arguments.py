@@ -117,14 +117,19 @@ def experiment(word: str | None) -> stacks.Stack:
     return _announce(stacks.find(word))
 
 
-def processes(words: Sequence[str]) -> tuple[stacks.Stack, Sequence[str]]:
-    """Return the experiment and the process words of `[EXPERIMENT] [PROCESS]...`."""
-    return split(words, lambda stack, names: match_processes(names, list(stack.processes)))
+def _recorded(stack: stacks.Stack) -> Iterable[str]:
+    return require_up(stack).processes
+
+
+def processes(
+    words: Sequence[str], known: Callable[[stacks.Stack], Iterable[str]] = _recorded
+) -> tuple[stacks.Stack, Sequence[str]]:
+    """Return the experiment and the process words of `[EXPERIMENT] [PROCESS]...`, as `process` does."""
+    return split(words, lambda stack, names: match_processes(names, list(known(stack))))
 
 
 def process(
-    words: Sequence[str],
-    known: Callable[[stacks.Stack], Iterable[str]] = lambda stack: require_up(stack).processes,
+    words: Sequence[str], known: Callable[[stacks.Stack], Iterable[str]] = _recorded
 ) -> tuple[stacks.Stack, str]:
     """Return the experiment and the process of `[EXPERIMENT] PROCESS`.
 

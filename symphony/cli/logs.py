@@ -12,7 +12,7 @@ from symphony.backends.observe import LogLine
 from symphony.cli import arguments, screen
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import run_logs, runs, stacks
-from symphony.operations.process import logs, processes, seconds
+from symphony.operations.process import BAD, explainable, logs, processes, seconds
 from symphony.operations.stacks import match_processes
 from symphony.plan.names import quoted
 
@@ -62,14 +62,16 @@ def command(
         lines, paths = _kept_lines(words or (), run, since, _line_count(tail))
         _show(lines, paths, grep, context, follow=False, times=times, as_json=as_json)
         return 0
-    stack, names = arguments.processes(words or ())
+    stack, names = arguments.processes(words or (), explainable)
+    paths = match_processes(names, list(explainable(stack)))
     lines = logs(stack, names, follow=follow, since=since, tail=_line_count(tail))
     lines = runs.keep_followed(stack, lines) if follow else lines
-    paths = match_processes(names, list(stack.processes))
     _show(lines, paths, grep, context, follow=follow, times=times, as_json=as_json)
     if not follow:
         return 0
-    failed = [status for status in processes(stack) if status.state in ("failed", "lost")]
+    # An `up` or a restart may have changed it meanwhile.
+    stack = stacks.read(stack.name)
+    failed = [status for status in processes(stack) if status.state in BAD]
     return 1 if any(status.path in paths for status in failed) else 0
 
 

@@ -11,7 +11,7 @@ from symphony.backends.observe import ProcessStatus
 from symphony.cli import arguments, screen
 from symphony.operations import stacks, sweep
 from symphony.operations.ls import summary
-from symphony.operations.process import TIMED_OUT, wait
+from symphony.operations.process import TIMED_OUT, explainable, wait
 from symphony.operations.stacks import Stack, match_processes
 from symphony.spec.setting import seconds
 
@@ -74,7 +74,7 @@ def wait_for(
     if goal == "ready" or goal == "completed":
         statuses, code = wait(stack, (), goal, timeout)
     else:
-        statuses, code = wait(stack, match_processes([goal], list(stack.processes)), "completed", timeout)
+        statuses, code = wait(stack, match_processes([goal], list(explainable(stack))), "completed", timeout)
     state, hint = summary(stack.display_name, statuses)
     if code == 0 and goal == "completed" and state == "running":
         # The primaries have completed; others still run for their termination_delay.

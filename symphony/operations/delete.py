@@ -122,6 +122,8 @@ def _delete(
     # An orphan: its first `up` was killed, and no state records its processes.
     if stack.state is None and stack.recorded is not None:
         began = time.monotonic()
+        if not forget:
+            runs.keep_last_logs(stacks.read(stack.name))
         orphans = _delete_orphans(stack, project)
         kept = _settle(stack, (), forget=forget)
         yield Deleted(stack.display_name, orphans, 0, time.monotonic() - began, "", *kept)

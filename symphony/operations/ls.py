@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from symphony.backends import registry
 from symphony.backends.observe import ProcessStatus
-from symphony.engine.state import file_store, locks
+from symphony.engine.state import locks
 from symphony.errors import SymphonyError
 from symphony.operations import stacks, sweep
 from symphony.operations.process import is_well
@@ -48,7 +47,7 @@ def ls() -> list[Listed]:
     known = [stack for stack in all_stacks if stack.recorded is not None or stack.trouble or stack.cluster]
     orphans = stacks.orphans(stack.name for stack in known)
     labels = stacks.labels(stack.name for stack in [*known, *orphans])
-    statuses = _statuses(known)
+    statuses = stacks.statuses(known)
     rows = [
         Listed(labels[stack.name], stack.name.project, "", 0, 0, "unreadable", None, hint=stack.trouble)
         if stack.trouble
@@ -94,27 +93,12 @@ def _sweep(swept: sweep.Sweep, runners: list[Listed], trials: list[Listed]) -> L
     )
 
 
-def _statuses(
-    known: Sequence[stacks.Stack],
-) -> dict[file_store.StackName, Sequence[ProcessStatus] | SymphonyError]:
-    by_backend: dict[str, list[stacks.Stack]] = defaultdict(list)
-    for stack in known:
-        if stack.backend is not None:
-            by_backend[stack.backend].append(stack)
-    statuses: dict[file_store.StackName, Sequence[ProcessStatus] | SymphonyError] = {}
-    for backend, members in by_backend.items():
-        recorded = [stack.recorded for stack in members if stack.recorded is not None]
-        answers = registry.get(backend).observer.statuses(recorded)
-        statuses.update(zip((stack.name for stack in members), answers, strict=True))
-    return statuses
-
-
 def _experiment(label: str, stack: stacks.Stack, statuses: Sequence[ProcessStatus] | SymphonyError) -> Listed:
     project, backend = stack.name.project, stack.backend or ""
     if isinstance(statuses, SymphonyError):
         total = len(stack.processes)
         return Listed(label, project, backend, 0, total, "unknown", _began(stack), trouble=statuses.line)
-    state, hint = summary(stack.display_name, statuses)
+    state, hint = summary(label, statuses)
     if not stacks.is_here(stack):
         state, hint = f"on {stack.recorded.host if stack.recorded else '?'}", ""
     ready = sum(map(is_well, statuses))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -10,9 +11,9 @@ from msgspec.structs import replace
 from symphony.backends.observe import Link, LogLine, MeasuringObserver, ProcessStatus, Usage
 from symphony.engine.state import locks
 from symphony.engine.state.file_store import StackName
-from symphony.errors import SymphonyError
+from symphony.errors import SymphonyError, UserError
 from symphony.operations import stacks
-from symphony.plan.names import sort_key
+from symphony.plan.names import listed, sort_key
 from symphony.plan.problems import count
 from symphony.spec.setting import seconds
 from symphony.supervision import duration
@@ -85,10 +86,15 @@ def logs(
         tail: Only so many last lines of each process.
 
     Raises:
-        UserError: The experiment is not up, a word matches no process, or since is not a duration.
+        UserError: The experiment is not up, a word matches no process or one that was never started, or since
+            is not a duration.
     """
     stack, recorded = stacks.running(stack)
-    paths = stacks.match_processes(words, list(stack.processes))
+    named = stacks.match_processes(words, list(explainable(stack)))
+    paths = [path for path in named if path in stack.processes]
+    if not paths:
+        remedy = f"`symphony why {stack.display_name} {named[0]}` shows why"
+        raise UserError(f"{listed(named, 3)} printed nothing: never started", remedy=remedy)
     if not words:
         # Workers of further ranks mostly print the same as rank 0.
         declared = stack.declared_processes
@@ -96,7 +102,20 @@ def logs(
         paths = [path for path in paths if ranks[path] == "0"]
     age = seconds(since) if since else 0
     moment = time.time() - age if age else None
-    return stack.observer().logs(recorded, paths, follow=follow, since=moment, tail=tail)
+    alive = partial(_is_alive, stacks.Current(stack), paths) if follow else None
+    return stack.observer().logs(recorded, paths, alive=alive, since=moment, tail=tail)
+
+
+def _is_alive(current: stacks.Current, paths: Collection[str]) -> bool:
+    """Return whether one of some processes runs or will start, as far as is known."""
+    stack = current.read()
+    if locks.is_held(stack.name):
+        # An `up` or a restart may start them again.
+        return True
+    statuses = stack.statuses() if stack.recorded is not None else ()
+    return isinstance(statuses, SymphonyError) or any(
+        status.state in ("running", "waiting") and status.path in paths for status in statuses
+    )
 
 
 # The states of a process that has ended badly.
@@ -219,30 +238,43 @@ def wait(
     process has failed, or is lost or blocked.
 
     Without `paths`, "completed" waits for the primaries of the experiment, else for all; "ready" for all.
-    Without a timeout, wait for ever.
+    Without a timeout, wait for ever. While another run changes the experiment, wait for its end.
+
+    Raises:
+        SymphonyError: The experiment was deleted meanwhile.
     """
     began = time.monotonic()
     pause = _LOCAL if stack.on().local else _REMOTE
-    ends: Mapping[str, Sequence[str]] = stack.declared.get("ends") or {}
-    decisive = paths or ((ends.get("primary") or ()) if goal == "completed" else ())
+    current, statuses = stacks.Current(stack), list[ProcessStatus]()
     while True:
-        statuses = [status for status in processes(stack) if not paths or status.path in paths]
-        if (code := _exit_code(statuses, goal, decisive)) is not None:
-            if code:
-                require_undisturbed(stack.name)
-            return statuses, code
+        # Looked at first: a run that ends now has written its state.
+        is_held = locks.is_held(stack.name)
+        stack = current.read()
+        if stack.recorded is not None:
+            ends: Mapping[str, Sequence[str]] = stack.declared.get("ends") or {}
+            decisive = paths or ((ends.get("primary") or ()) if goal == "completed" else ())
+            statuses = [status for status in processes(stack) if not paths or status.path in paths]
+            code = _exit_code(statuses, goal, decisive)
+            if code is not None and not (is_held and (code or stack.recorded.not_created)):
+                return statuses, code
+        elif not is_held:
+            raise _deleted_error(stack)
         left = pause if timeout is None else timeout - (time.monotonic() - began)
         if left <= 0:
             return statuses, TIMED_OUT
         time.sleep(min(pause, left))
 
 
+def _deleted_error(stack: stacks.Stack) -> SymphonyError:
+    what = f"{stack.display_name} was deleted by another command meanwhile"
+    return SymphonyError(what, remedy=f"`symphony up {stack.display_name}` starts it again")
+
+
 def require_undisturbed(name: StackName) -> None:
     """Raise an error if another run has deleted the experiment or is changing it, which ends processes."""
     stack = stacks.read(name)
     if stack.experiment is None:
-        what = f"{stack.display_name} was deleted by another command meanwhile"
-        raise SymphonyError(what, remedy=f"`symphony up {stack.display_name}` starts it again")
+        raise _deleted_error(stack)
     for lock in locks.read(name.project, name.stack):
         if not locks.is_dead(lock):
             raise locks.locked_error(name, lock)
@@ -255,6 +287,8 @@ def _exit_code(statuses: Sequence[ProcessStatus], goal: Goal, decisive: Collecti
             return 1
         return 0 if all(map(is_well, statuses)) else None
     own = [status for status in statuses if status.path in decisive] if decisive else statuses
+    if decisive and not own:
+        return 1
     if all(status.state == "completed" for status in own):
         return 0
     if any(status.state not in _ENDED for status in own):

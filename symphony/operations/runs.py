@@ -465,7 +465,11 @@ def keep_last_logs(stack: stacks.Stack) -> Sequence[ProcessStatus]:
     """Keep the logs of the last run, before they change; return the states of its processes."""
     adopt(stack)
     run = last(stack.name)
-    if stack.recorded is None or run is None or run.ended or not stacks.is_here(stack):
+    if run is None or run.ended:
+        return ()
+    if stack.recorded is None and (orphan := stacks.orphan_of(stack.name)) is not None:
+        _keep_logs(orphan, run)
+    if stack.recorded is None or not stacks.is_here(stack):
         return ()
     stack = stacks.ensure_same_location(stack)
     statuses = stack.statuses()
@@ -516,6 +520,8 @@ def with_current_states(stack: stacks.Stack, run: Run) -> Run:
     if run.ended:
         return run
     if stack.recorded is None:
+        if stacks.orphan_of(stack.name) is not None:
+            return msgspec.structs.replace(run, state="not in the state: its `up` was killed")
         # The deletion could not write the end of the run.
         return msgspec.structs.replace(run, state=run.state or "deleted")
     statuses = stacks.ensure_same_location(stack).statuses()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from fnmatch import fnmatchcase
@@ -15,7 +16,9 @@ from msgspec.structs import replace
 
 from symphony import files, paths
 from symphony.backends import registry
+from symphony.backends.following import NOT_CREATED
 from symphony.backends.observe import (
+    PROCESS_TYPE,
     AddressObserver,
     LocalObserver,
     Observer,
@@ -24,7 +27,7 @@ from symphony.backends.observe import (
     RemoteObserver,
 )
 from symphony.engine import workspace as workspaces
-from symphony.engine.state import file_store, store
+from symphony.engine.state import file_store, locks, store
 from symphony.engine.state.file_store import Resource, StackName
 from symphony.engine.workspace import Workspace
 from symphony.errors import SymphonyError, UserError
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from symphony.engine.run.events import Step
 
 # The types of the components of experiments and clusters.
-PROCESS, GROUP = "symphony:index:Process", "symphony:index:ProcessGroup"
+PROCESS, GROUP = PROCESS_TYPE, "symphony:index:ProcessGroup"
 CLUSTER = "symphony:index:GkeCluster"
 _EXPERIMENT = "symphony:index:Experiment"
 _REFERENCE = "pulumi:pulumi:StackReference"
@@ -121,15 +124,30 @@ class Stack(msgspec.Struct, frozen=True):
 
     def statuses(self) -> Sequence[ProcessStatus] | SymphonyError:
         """Return the statuses of its processes, or the reason why its backend does not answer."""
-        assert self.recorded is not None
-        (statuses,) = self.observer().statuses([self.recorded])
-        return statuses
+        return statuses([self])[self.name]
 
     def not_up(self) -> UserError:
         """Return the error of a command that needs processes."""
         return UserError(
             f"{self.display_name} is not up", remedy=f"Start it with `symphony up {self.display_name}`"
         )
+
+
+class Current:
+    """A stack that is read again when its state has changed."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack, self._version = stack, store.version(stack.name)
+
+    def read(self) -> Stack:
+        """Return the stack as it is now.
+
+        Raises:
+            SymphonyError: Its state is damaged.
+        """
+        if (version := store.version(self._stack.name)) != self._version:
+            self._stack, self._version = read(self._stack.name), version
+        return self._stack
 
 
 @contextmanager
@@ -140,6 +158,33 @@ def only_on(backend: str) -> Generator[None]:
         yield
     finally:
         _backend.reset(token)
+
+
+def statuses(known: Sequence[Stack]) -> dict[StackName, Sequence[ProcessStatus] | SymphonyError]:
+    """Return the statuses of experiments, or why their backends do not answer; ask each backend once."""
+    by_backend = defaultdict[str, list[tuple[Stack, Recorded]]](list)
+    for stack in known:
+        if stack.backend is not None and stack.recorded is not None:
+            by_backend[stack.backend].append((stack, stack.recorded))
+    result: dict[StackName, Sequence[ProcessStatus] | SymphonyError] = {}
+    for backend, members in by_backend.items():
+        answers = registry.get(backend).observer.statuses([recorded for _, recorded in members])
+        for (stack, recorded), answer in zip(members, answers, strict=True):
+            if recorded.not_created and not isinstance(answer, SymphonyError):
+                answer = [*answer, *_not_created(stack.name, recorded, answer)]
+            result[stack.name] = answer
+    return result
+
+
+def _not_created(
+    name: StackName, recorded: Recorded, known: Sequence[ProcessStatus]
+) -> Iterator[ProcessStatus]:
+    """Yield the statuses of processes that an interrupted run did not create; not while a run lasts."""
+    missing = recorded.not_created.keys() - {status.path for status in known}
+    if missing and not locks.is_held(name):
+        for path in recorded.not_created:
+            if path in missing:
+                yield ProcessStatus(path, "lost", ready=False, why=NOT_CREATED)
 
 
 def is_in_scope(backend: str | None) -> bool:
@@ -185,8 +230,10 @@ def find(word: str | None) -> Stack:
 
 
 def find_exact(word: str) -> Stack | None:
-    """Return the stack of this full name, if exactly one stack has it."""
+    """Return the stack of this full name; None if there is none, or several and none in this project."""
     exact = [name for name in store.names() if word in name.spellings]
+    if len(exact) > 1:
+        exact = [name for name in exact if name.project == current_project()]
     return _read(exact[0]) if len(exact) == 1 else None
 
 
@@ -197,7 +244,7 @@ def match_names(words: Sequence[str], known: Iterable[StackName]) -> list[StackN
     `other/sweep-*`.
 
     Raises:
-        UserError: A word matches nothing, or is not a regular expression.
+        UserError: A word matches nothing, is a name in several projects, or is not a regular expression.
     """
     project, label_of = current_project(), labels(known)
     matched: dict[StackName, None] = {}
@@ -206,6 +253,9 @@ def match_names(words: Sequence[str], known: Iterable[StackName]) -> list[StackN
         if not names:
             remedy = f"Known: {listed(sorted(label_of.values())) or 'none'}"
             raise UserError(f"no experiment is named {quoted(word)}", remedy=remedy)
+        if len(names) > 1 and all(word == name.stack for name in names):
+            what = f"{quoted(word)} could be {listed([label_of[name] for name in names])}"
+            raise UserError(what, remedy="Write the full name of the experiment")
         matched.update(dict.fromkeys(names))
     return list(matched)
 
@@ -230,6 +280,11 @@ def find_orphan(word: str | None) -> Stack | None:
     return next((stack for stack in orphans(names) if word in stack.name.spellings), None)
 
 
+def orphan_of(name: StackName) -> Stack | None:
+    """Return the processes of an experiment that no state records; None if there are none."""
+    return next((stack for stack in orphans(()) if stack.name == name), None)
+
+
 def orphans(recorded: Iterable[StackName]) -> list[Stack]:
     """Return experiments that run here and are not in the state, because their first `up` was killed.
 
@@ -248,7 +303,8 @@ def orphans(recorded: Iterable[StackName]) -> list[Stack]:
                 and (project, stack) not in known
                 and is_in_scope(backend.name)
             ):
-                processes: dict[str, Mapping[str, Any]] = {path: {} for path in owned.paths}
+                logs = owned.logs
+                processes = {path: {"log": logs[path]} if path in logs else {} for path in owned.paths}
                 record = Recorded(owned.owner, owned.physical_name, processes, paths.host())
                 found.append(Stack(StackName(project, stack), None, backend.name, record))
     return found

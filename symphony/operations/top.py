@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from symphony.backends.observe import Port, PortObserver, ProcessStatus, Usage
-from symphony.engine.state import store
 from symphony.errors import SymphonyError
 from symphony.operations import graph, stacks
 from symphony.operations.graph import Graph
@@ -111,17 +110,15 @@ class Sampler:
 
     def __init__(self, stack: stacks.Stack) -> None:
         self._used: Mapping[str, Usage] | None = None
-        self._version = store.version(stack.name)
+        self._current = stacks.Current(stack)
         self._use(stack)
 
     def sample(self, last_lines_of: Collection[str] | None = ()) -> View:
         """Return a snapshot of the experiment, with the last line of some processes, or of all for None."""
         try:
-            version = store.version(self._stack.name)
-            if version != self._version:
+            if (stack := self._current.read()) is not self._read:
                 # An `up`, a restart or a deletion has changed the state.
-                self._use(stacks.read(self._stack.name))
-                self._version = version
+                self._use(stack)
             statuses = processes(self._stack)
         except SymphonyError as error:
             return View(self._stack.display_name, self._stack.backend or "", (), (), error.line)
@@ -157,6 +154,7 @@ class Sampler:
 
     def _use(self, stack: stacks.Stack) -> None:
         """Look at the processes of this state from now on; raise UserError if it has none."""
+        self._read = stack
         self._stack, self._recorded = stacks.running(stack)
         self._declared = graph.declared_processes(self._stack)
         self._edges = _edges(self._stack, self._declared)

@@ -156,6 +156,7 @@ def test_delete_orphans_lists_and_ends_processes_without_state(sandbox: Sandbox)
     assert sandbox.symphony("delete", "rl", "-y", env=other_store, code=2).err
 
     assert "Deleted rl: stopped 2 processes" in sandbox.symphony("delete", "rl", "-y").out
+    assert "SIGTERM" in sandbox.symphony("logs", "rl", "a", "--run", "1").out, "the run keeps the logs"
     assert set(sandbox.trees()) == {"rl-2/a", "rl-2/b"}
     assert [row["name"] for row in sandbox.symphony("ls", "--json").json] == ["rl-2"]
     assert {session.session_name for session in sandbox.tmux().sessions} == {"mine", "rl-2"}

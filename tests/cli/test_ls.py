@@ -110,7 +110,9 @@ def test_experiments_of_the_same_name_in_two_projects(tmp_path: Path) -> None:
         several = left.symphony("process", code=2, cwd=tmp_path).err
         assert "left/rl, right/rl" in several
         assert "in-right" in left.symphony("process", "right/rl").out
-        left.symphony("delete", "right/rl", "-y")
+        assert "left/rl, right/rl" in left.symphony("delete-batch", "rl", "-y", cwd=tmp_path, code=2).err
+        right.symphony("delete", "rl", "-y")
+        assert "in-right" in right.symphony("logs", "rl").out + right.symphony("history", "rl", "--json").out
         assert [row["name"] for row in left.symphony("ls", "--json").json] == ["rl"]
         assert "in-left" in left.symphony("process", "rl", cwd=tmp_path).out
         assert list(left.trees()) == ["rl/in-left"]

@@ -224,6 +224,9 @@ def test_up_interrupted_midway_can_be_completed(sandbox: Sandbox) -> None:
     assert sandbox.engines() == []
     living = set(sandbox.trees())
     assert len(living) >= 20
+    (row,) = sandbox.symphony("ls", "--json").json
+    assert (row["total"], "lost" in row["state"]) == (100, True)
+    assert "symphony up rl" in sandbox.symphony("wait", "rl", "--for", "ready", code=1).out
     again = sandbox.symphony("up", "rl", "-y")
     assert "100 of 100" in again.out
     assert len(sandbox.trees()) == 100

@@ -38,5 +38,5 @@ def test_lines_and_an_end_of_one_moment_are_kept_once(tmp_path: Path, end: str) 
     for _ in range(2):
         pod_logs.collect(stack, tmp_path, began=0)
     processes = {"a": {"log": str(tmp_path / "a/log")}}
-    kept = merge_lines(processes, ["a"], since=None, tail=None, follow=False, alive=lambda: False)
+    kept = merge_lines(processes, ["a"], since=None, tail=None)
     assert [line.text for line in kept] == ["loss 1", "loss 2", f"ended: {end}"]

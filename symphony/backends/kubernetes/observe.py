@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -29,6 +29,7 @@ from symphony.backends.kubernetes.reasons import JobStatus
 from symphony.backends.observe import (
     LIMIT,
     PATIENCE,
+    PROCESS_TYPE,
     Link,
     LogLine,
     Owned,
@@ -36,6 +37,7 @@ from symphony.backends.observe import (
     Recorded,
     Resource,
     Usage,
+    not_created,
 )
 from symphony.errors import SymphonyError
 from symphony.placement.quantities import amount
@@ -43,7 +45,6 @@ from symphony.plan.names import DECLARED
 
 SERVICE_TYPE = "kubernetes:core/v1:Service"
 NAMESPACE_TYPE = "kubernetes:core/v1:Namespace"
-_PROCESS_TYPE = "symphony:index:Process"
 # Other objects of an experiment, all of the core API: the type in the state -> the name in API paths.
 _RECORDED_KINDS = {
     SERVICE_TYPE: "services",
@@ -54,17 +55,16 @@ _RECORDED_KINDS = {
 _PROVIDER = "symphony:index:Experiment$pulumi:providers:kubernetes::kubernetes"
 
 
-def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
+def recorded(owner: str, resources: Sequence[Resource]) -> Recorded | None:
     """Return the experiment that the state records on Kubernetes; None if there is none."""
     processes: dict[str, dict[str, Any]] = {}
     connection: dict[str, str] = {}
     balanced: dict[str, list[str]] = {}
     objects: dict[str, str] = {}
-    namespace, declared, supervisor_name = "", dict[str, Mapping[str, Any]](), ""
+    namespace, supervisor_name = "", ""
     waits: dict[str, list[Mapping[str, Any]]] = {}
     for resource in resources:
-        if resource.type == _PROCESS_TYPE:
-            declared[resource.name] = mapping(resource.inputs, DECLARED)
+        if resource.type == PROCESS_TYPE:
             waits[resource.name] = listing(resource.inputs, DECLARED, "waits_for")
         if resource.type in _RECORDED_KINDS and _is_ours(resource):
             objects.update(_recorded_object(resource))
@@ -91,9 +91,13 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
         process["waits_for"] = [wait for path in in_pod for wait in waits.get(path, ())]
         process["supervisor"] = supervisor_name
         process["balanced"] = balanced.get(str(process["pod_name"]), [])
-    not_created = {path: inputs for path, inputs in declared.items() if path not in processes}
     return Recorded(
-        owner, namespace, processes, connection=connection, objects=objects, not_created=not_created
+        owner,
+        namespace,
+        processes,
+        connection=connection,
+        objects=objects,
+        not_created=not_created(resources, processes),
     )
 
 
@@ -128,11 +132,11 @@ def logs(
     recorded: Recorded,
     paths: Sequence[str],
     *,
-    follow: bool = False,
+    alive: Callable[[], bool] | None = None,
     since: float | None = None,
     tail: int | None = None,
 ) -> Iterator[LogLine]:
-    """Yield the output of processes, merged by time; with follow, also of their next starts."""
+    """Yield the output of processes, merged by time; with alive, also of their next starts."""
     # Imported here: only `logs` needs it.
     from symphony.backends.kubernetes import logs as log_lines
 
@@ -142,7 +146,7 @@ def logs(
         for path, process in processes
     ]
     client, namespace = client_for(recorded), recorded.physical_name
-    return log_lines.merge(client, namespace, containers, follow=follow, since=since, tail=tail)
+    return log_lines.merge(client, namespace, containers, follow=alive is not None, since=since, tail=tail)
 
 
 def watch(
@@ -151,7 +155,7 @@ def watch(
     """Yield the statuses at once and after every change, until waiting longer would not help."""
     client = client_for(recorded)
     reported = watching.Reported()
-    not_created = _not_created(client, recorded)
+    missing = _not_created(client, recorded)
 
     def look(pods: Mapping[str, Body], thorough: bool) -> tuple[ProcessStatus, ...]:
         job_statuses = _job_statuses(client, recorded, pods)
@@ -160,7 +164,7 @@ def watch(
             reported.pending = _pending_balancers(client, recorded)
         reported.finished = {name for name, (state, *_) in job_statuses.items() if state == "completed"}
         statuses = _status_of(recorded, pods, reported.events, job_statuses)
-        return (*_with_balancers(recorded, statuses, reported.pending), *not_created)
+        return (*_with_balancers(recorded, statuses, reported.pending), *missing)
 
     pod_names = {str(process["pod_name"]) for process in recorded.processes.values()}
     supervisors = {str(process.get("supervisor", "")) for process in recorded.processes.values()} - {""}

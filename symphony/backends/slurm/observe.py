@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from symphony.backends.observe import (
     Recorded,
     Resource,
     Usage,
+    not_created,
 )
 from symphony.content.code_files import VARIABLE
 from symphony.errors import SymphonyError
@@ -41,7 +41,7 @@ _WIDEST = 120
 _NO_RECORD = Record(path="", attempt=0, job=0, state="starting")
 
 
-def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
+def recorded(owner: str, resources: Sequence[Resource]) -> Recorded | None:
     """Return the experiment that the state records on Slurm; None if it has no allocation and no step."""
     folder, steps, probed = "", dict[str, Mapping[str, Any]](), set[str]()
     for resource in resources:
@@ -57,7 +57,13 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     steps = {path: {**step, "is_probed": path in probed} for path, step in steps.items()}
     if not folder:
         return None
-    return Recorded(owner, Path(folder).name.rpartition("-")[0], steps, connection={"folder": folder})
+    return Recorded(
+        owner,
+        Path(folder).name.rpartition("-")[0],
+        steps,
+        connection={"folder": folder},
+        not_created=not_created(resources, steps),
+    )
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[Sequence[ProcessStatus] | SymphonyError]:
@@ -96,7 +102,7 @@ def watch(
     return following.watch(recorded, statuses, patience, limit, starts=starts, queues=queues)
 
 
-logs = partial(following.logs, statuses=statuses)
+logs = following.logs
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:

@@ -1,8 +1,7 @@
 """The tmux backend's `observe`: the status of processes, from the state and a listing of the server."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from symphony.backends.observe import (
     Recorded,
     Resource,
     Usage,
+    not_created,
 )
 from symphony.backends.tmux.look import Look
 from symphony.content.code_files import VARIABLE
@@ -34,7 +34,7 @@ WINDOW_TYPE = "pulumi-python:dynamic/symphony_tmux:Window"
 _GRACE = 5.0
 
 
-def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
+def recorded(owner: str, resources: Sequence[Resource]) -> Recorded | None:
     """Return the experiment that the state records in tmux; None if it has no session and no window."""
     session: Mapping[str, Any] = {}
     windows: dict[str, Mapping[str, Any]] = {}
@@ -56,7 +56,13 @@ def recorded(owner: str, resources: Iterable[Resource]) -> Recorded | None:
     if not first:
         return None
     name = str(session.get("name") or first.get("session"))
-    return Recorded(owner, name, windows, str(first.get("host", "")))
+    return Recorded(
+        owner,
+        name,
+        windows,
+        str(first.get("host", "")),
+        not_created=not_created(resources, windows),
+    )
 
 
 def statuses(recorded: Sequence[Recorded]) -> list[list[ProcessStatus]]:
@@ -95,7 +101,7 @@ def watch(
     return following.watch(recorded, statuses, patience, limit, starts=starts)
 
 
-logs = partial(following.logs, statuses=statuses)
+logs = following.logs
 
 
 def why(recorded: Recorded, path: str, name: str) -> Sequence[Link]:
@@ -153,7 +159,8 @@ def list_owned() -> Sequence[Owned]:
             for session in listing.sessions:
                 panes = [pane for pane in listing.panes if pane.owner == session.owner and not pane.dead]
                 paths = tuple(sorted({pane.path for pane in panes} - {names.SUPERVISOR}))
-                experiments.append(Owned(session.owner, session.name, paths))
+                logs = {path: str(names.process_folder(server, session.name, path) / "log") for path in paths}
+                experiments.append(Owned(session.owner, session.name, paths, logs=logs))
     return experiments
 
 

@@ -121,7 +121,12 @@ def stacks_in_use() -> set[file_store.StackName]:
         return set()
     folders = (file_store.root() / "locks" / "organization").glob("*/*")
     names = [file_store.StackName(folder.parent.name, folder.name) for folder in folders]
-    return {name for name in names if any(not is_dead(lock) for lock in read(name.project, name.stack))}
+    return {name for name in names if is_held(name)}
+
+
+def is_held(name: file_store.StackName) -> bool:
+    """Return whether a run is changing a stack."""
+    return any(not is_dead(lock) for lock in read(name.project, name.stack))
 
 
 def is_dead(lock: Lock) -> bool:

@@ -69,7 +69,7 @@ with Experiment("e") as e:
     # It runs for two seconds, and waits ever longer between its starts.
     wait_for(lambda: "begin" in [line.text for line in observe.logs(recorded, ["p"])], 60, "p has begun")
     lines: list[tuple[str, str]] = []
-    for line in observe.logs(recorded, ["p", "q"], follow=True):
+    for line in observe.logs(recorded, ["p", "q"], alive=lambda: True):
         lines.append((line.path, line.text))
         if [path for path, text in lines if text == "begin"] == ["p", "p"]:
             break

@@ -61,8 +61,7 @@ def write_log_and_index(log: Path, older: str | None, newer: str | None) -> None
 
 def lines(log: Path, alive: Callable[[], bool] | None = None, **facts: Any) -> Iterator[LogLine]:
     process = {"a": {"log": str(log), **facts}}
-    asked = alive or (lambda: False)
-    return logs.merge_lines(process, ["a"], since=None, tail=None, follow=alive is not None, alive=asked)
+    return logs.merge_lines(process, ["a"], since=None, tail=None, alive=alive)
 
 
 def texts(log_lines: Iterator[LogLine]) -> list[str]:
@@ -94,20 +93,9 @@ def test_following_continues_while_the_process_lives(log: Path, older: str | Non
     assert list(answers) == []
 
 
-@pytest.mark.parametrize(("older", "newer"), QUIET)
-def test_following_ends_when_the_experiment_is_deleted(
-    log: Path, older: str | None, newer: str | None
-) -> None:
-    write_log_and_index(log, older, newer)
-    reader = logs._Reader("a", {"log": str(log)})
-    assert not reader.has_ended()
-    log.unlink()
-    assert reader.has_ended()
-
-
 def test_the_exit_is_printed_after_two_log_rotations(log: Path) -> None:
     write_log_and_index(log, "1.000 0 more 1 0\n", "3.000 0 more 1 0\n4.000 8 exit 3\n")
-    assert texts(lines(log, lambda: pytest.fail("it has ended"))) == ["one", "two", "ended: exit 3"]
+    assert texts(lines(log, lambda: False)) == ["one", "two", "ended: exit 3"]
 
 
 def test_status_shows_a_pending_restart_after_two_log_rotations(log: Path) -> None:
@@ -141,7 +129,6 @@ def test_a_long_log_is_read_only_in_part(long_log: Path, parsed_marks: list[Any]
     before = bytes_read()
     assert [end.text for end in reader._ends()] == ["ended: exit 3"]
     assert reader._ends() == []
-    assert reader.has_ended()
     assert bytes_read() - before < 1 << 16
 
     # The first lines come before the whole log is read.
@@ -189,9 +176,7 @@ def test_a_fast_process_does_not_starve_the_logs_of_others(
     streams = iter([endless_parts(b"fast\n"), iter([Part(1, 0, b"slow\n"), *[None] * 100])])
     monkeypatch.setattr(files, "follow", lambda *_, **__: next(streams))
     processes = {path: {"log": str(log.with_name(path))} for path in ("fast", "slow")}
-    result = logs.merge_lines(
-        processes, ["fast", "slow"], since=None, tail=None, follow=True, alive=lambda: True
-    )
+    result = logs.merge_lines(processes, ["fast", "slow"], since=None, tail=None, alive=lambda: True)
     assert "slow" in texts(itertools.islice(result, 10))
 
 

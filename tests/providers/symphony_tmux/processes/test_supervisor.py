@@ -333,7 +333,7 @@ def test_output_of_a_new_start_begins_on_a_new_log_line(rig: Any) -> None:
     outputs = windows.update(outputs, rig.inputs("a", "printf", "two"), Snapshot())
     rig.ended(outputs)
     assert rig.printed(outputs) == b"one\ntwo\n"
-    lines = process_logs.merge_lines({"a": outputs}, ["a"], since=None, tail=None, follow=False, alive=bool)
+    lines = process_logs.merge_lines({"a": outputs}, ["a"], since=None, tail=None)
     assert [line.text for line in lines] == ["one", "ended: exit 0", "two", "ended: exit 0"]
     again = windows.update(outputs, rig.inputs("a", "printf", "three", restart_policy="Always"), Snapshot())
     rig.until(lambda: rig.printed(again).count(b"three") > 1)
