@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from toolchain.kubernetes import daemons, machine
@@ -68,6 +69,7 @@ def path_with_buildkit() -> str:
         return path
     link = cache_folder() / "docker-with-buildkit" / "docker"
     link.parent.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink():
+    # Several tests may do so at once.
+    with suppress(FileExistsError):
         link.symlink_to(debian)
     return f"{link.parent}{os.pathsep}{path}"
