@@ -27,6 +27,7 @@ from symphony.backends.observe import (
     RemoteObserver,
 )
 from symphony.engine import workspace as workspaces
+from symphony.engine.run import checkpoints
 from symphony.engine.state import file_store, locks, store
 from symphony.engine.state.file_store import Resource, StackName
 from symphony.engine.workspace import Workspace
@@ -443,9 +444,13 @@ def clusters_of(stack: Stack) -> list[str]:
 
 
 def path_of(resource: Step | Resource) -> str:
-    """Return the path of the process or group whose component is the parent of a resource."""
-    # The component of a process is itself a child of that of its group.
-    return "" if resource.type.startswith("symphony:") else component_path(resource.parent)
+    """Return the path of the process or group whose component is the parent of a resource of symphony."""
+    # The component of a process is itself a child of that of its group; users pass it as the parent of
+    # their own resources and providers.
+    is_foreign = not checkpoints.is_ours(resource.type, resource.inputs)
+    if is_foreign or resource.type.startswith(("symphony:", "pulumi:")):
+        return ""
+    return component_path(resource.parent)
 
 
 def component_path(urn: str) -> str:

@@ -1,4 +1,4 @@
-"""An experiment in a program with other resources: a killed run loses none of them."""
+"""An experiment in a program with other resources: neither a killed run nor a restart loses them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Buckets(ResourceProvider):
         shutil.rmtree(os.path.join(props["folder"], id))
 
 class Bucket(pulumi.CustomResource):
-    def __init__(self, name, folder):
+    def __init__(self, name, folder, opts=None):
         provider = base64.b64encode(pickle.dumps(Buckets())).decode()
         props = {"folder": folder, "__provider": provider}
-        super().__init__("pulumi-python:dynamic/buckets:Bucket", name, props)
+        super().__init__("pulumi-python:dynamic/buckets:Bucket", name, props, opts)
 """
 PROGRAM = """
 from buckets import Bucket
@@ -63,3 +63,24 @@ def test_a_killed_engine_loses_no_other_resource_of_the_program(sandbox: Sandbox
     sandbox.symphony("delete", "rl", "-y")
     assert list(buckets.iterdir()) == []
     assert sandbox.trees() == {}
+
+
+OF_A_PROCESS = """
+from pulumi import ResourceOptions
+from buckets import Bucket
+with Experiment() as e:
+    learner = e.new_process("learner", command=["sleep", "3600"])
+Bucket("checkpoints", %r, ResourceOptions(parent=learner))
+"""
+
+
+def test_a_restart_keeps_a_resource_whose_parent_is_the_process(sandbox: Sandbox) -> None:
+    buckets = sandbox.home.parent / "buckets"
+    buckets.mkdir()
+    (sandbox.folder / "buckets.py").write_text(BUCKETS)
+    sandbox.write(OF_A_PROCESS % str(buckets))
+    sandbox.symphony("up", "rl", "-y")
+    before, trees = list(buckets.iterdir()), sandbox.trees()
+    sandbox.symphony("restart", "rl", "learner", "-y")
+    assert list(buckets.iterdir()) == before
+    assert sandbox.trees() != trees

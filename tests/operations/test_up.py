@@ -30,6 +30,7 @@ from symphony.plan.changes import Change
 
 STACK = "urn:pulumi:rl::sandbox::"
 EXPERIMENT = f"{STACK}symphony:index:Experiment"
+OURS = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "symphony"}}}
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,8 @@ EXPERIMENT = f"{STACK}symphony:index:Experiment"
     [
         ("kubernetes:core/v1:Pod", f"{EXPERIMENT}$symphony:index:Process::learner", "learner"),
         ("kubernetes:core/v1:Pod", f"{EXPERIMENT}$symphony:index:ProcessGroup::agents", "agents"),
+        ("aws:s3:Bucket", f"{EXPERIMENT}$symphony:index:Process::learner", ""),
+        ("pulumi:providers:aws", f"{EXPERIMENT}$symphony:index:Process::learner", ""),
         (
             "pulumi-python:dynamic/symphony_tmux:Window",
             f"{EXPERIMENT}$symphony:index:ProcessGroup$symphony:index:Process::agents/agent-0",
@@ -49,7 +52,8 @@ EXPERIMENT = f"{STACK}symphony:index:Experiment"
     ],
 )
 def test_a_resource_is_reported_under_its_parent_process_or_group(kind: str, parent: str, path: str) -> None:
-    assert path_of(Step("urn", kind, "create", parent)) == path
+    inputs = OURS if kind.startswith("kubernetes:") else {}
+    assert path_of(Step("urn", kind, "create", parent, new=inputs)) == path
 
 
 def test_unchanged_processes_and_groups_are_counted() -> None:
@@ -199,7 +203,7 @@ def test_the_longest_chain_has_a_process_that_was_ready_with_the_one_it_waited_f
 
 def test_an_interrupted_process_is_not_reported_as_failed() -> None:
     parent = "urn:pulumi:rl::lab::symphony:index:Experiment$symphony:index:Process::a"
-    event = Failed(Step(POD, "kubernetes:core/v1:Pod", "create", parent))
+    event = Failed(Step(POD, "kubernetes:core/v1:Pod", "create", parent, new=OURS))
     line = _progress_or_remark(event, {POD})
     assert isinstance(line, Remark)
     assert "a: interrupted" in line.text

@@ -36,6 +36,11 @@ class Step:
     def name(self) -> str:
         return self.urn.rpartition("::")[2]
 
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """Its inputs after the operation, or those before a deletion."""
+        return self.new or self.old
+
 
 class Started(msgspec.Struct, frozen=True):
     """Work on a resource begins (in a preview: would begin)."""
