@@ -22,7 +22,8 @@ class RunRequest(msgspec.Struct, frozen=True):
 
     runs_on:    the backend on which the stack is up.
     recorded:   the uids of the processes in its state, on backends that have uids.
-    restart:    the paths of the only processes to restart; None if the run is not a restart.
+    restart:    the only processes to restart, by path, with the digest of the supervision in the state; None
+                if the run is not a restart.
     experiment: the name of the experiment in the stack's state; empty if it has none.
     manifests:  whether to report the Kubernetes manifests as well.
     parameters: the names of the parameters that the command sets.
@@ -32,7 +33,7 @@ class RunRequest(msgspec.Struct, frozen=True):
 
     runs_on: str | None = None
     recorded: tuple[str, ...] | None = None
-    restart: tuple[str, ...] | None = None
+    restart: Mapping[str, str] | None = None
     experiment: str = ""
     manifests: bool = False
     parameters: tuple[str, ...] = ()

@@ -135,7 +135,9 @@ def _register(
     else:
         clean = named_images(clean)
     plan = build_plan(clean, run.expander.limits(clean, run.context), problems, run.context.stack)
-    _refuse_undeclared(plan, spec, run.context.stack)
+    if run_request.current().restart:
+        _refuse_undeclared(plan, spec, run.context.stack)
+        _refuse_new_supervision(plan, run.context.stack)
     remarks = (*_backend_remarks(run, cluster), *_name_remarks(run, experiment, cluster), *plan.remarks)
     code = {**plan.code, **run.images.files} if run.context.images else plan.code
     plan = replace(plan, remarks=remarks, images=run.context.images, code=code)
@@ -250,11 +252,9 @@ def _refuse_to_move(context: Context) -> None:
 
 def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
     """Refuse to restart processes that are no longer declared: the engine would stop them."""
-    if (restarted := run_request.current().restart) is None:
-        return
-    is_same = plan.name == run_request.current().experiment
-    declared = {process.path for process in plan.processes} if is_same else set[str]()
-    if removed := [path for path in restarted if path not in declared]:
+    request = run_request.current()
+    declared = {process.path for process in plan.processes if plan.name == request.experiment}
+    if removed := [path for path in request.restart or () if path not in declared]:
         listed = f"{', '.join(removed[:5])}{', …' if len(removed) > 5 else ''}"
         them = "it" if len(removed) == 1 else "them"
         raise UserError(
@@ -262,6 +262,21 @@ def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
             where=str(spec.where),
             remedy=f"Declare {them} again; `symphony plan {stack}` shows what `symphony up` would do",
         )
+
+
+def _refuse_new_supervision(plan: Plan, stack: str) -> None:
+    """Refuse to restart a process with settings that resources outside of the restart carry out."""
+    from symphony.plan.changes import digest_of_supervision
+
+    restarted, inputs = run_request.current().restart or {}, plan.process_inputs()
+    for process in plan.processes:
+        before = restarted.get(process.path)
+        if before not in (None, digest_of_supervision(inputs[process.path])):
+            raise UserError(
+                f"cannot restart {process.path}: its services, order or probes changed in the program",
+                where=process.where,
+                remedy=f"Run `symphony up {stack}` first, which changes these for the whole experiment",
+            )
 
 
 def _require_plugins(context: Context) -> None:

@@ -17,7 +17,14 @@ from symphony.engine.run.events import Diagnostic, Event, Finished, Report, RunR
 from symphony.engine.run.run import Run
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import cluster, kept_code, selected_stack, stacks
-from symphony.plan.changes import Change, Component, Components, changes, with_followers
+from symphony.plan.changes import (
+    Change,
+    Component,
+    Components,
+    changes,
+    digest_of_supervision,
+    with_followers,
+)
 from symphony.plan.code import CodeSets, changed_names
 from symphony.plan.names import DECLARED, and_more
 from symphony.plan.plan import Unused, whole
@@ -438,12 +445,12 @@ class RecordedStack:
     def request(self, selected: selected_stack.SelectedStack, *, manifests: bool = False) -> RunRequest:
         """Return what the program must know of the stack."""
         processes = self.stack.processes.values()
-        experiment = self.stack.experiment
+        experiment, declared = self.stack.experiment, self.stack.declared_processes
         return msgspec.structs.replace(
             _parameters(selected),
             runs_on=self.stack.backend,
             recorded=tuple(sorted(str(process["uid"]) for process in processes if process.get("uid"))),
-            restart=tuple(self._only) or None,
+            restart={path: digest_of_supervision(declared.get(path, {})) for path in self._only} or None,
             experiment=experiment.name if experiment else "",
             manifests=manifests,
             images=origin.images if (origin := kept_code.origin(selected.workspace.folder)) else {},

@@ -4,6 +4,8 @@ A process restarts if its fingerprint differs from the recorded fingerprint. The
 inputs that differ between the state and the program, as the engine reports them.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
@@ -29,6 +31,12 @@ _NOT_COMPARED = (
 )
 # The parts of `place` that no other input contains.
 _OF_NODES = ("constraint", "partition")
+
+# What the resources of the experiment carry out for a process: its supervisor and its addresses.
+_OF_EXPERIMENT = (
+    *("binds", "connects", "exposes", "waits_for"),
+    *("readiness_probe", "liveness_probe", "termination_delay"),
+)
 
 # A probe that is new or gone is named by what it asks for, not by its periods and thresholds.
 _PROBES = ("readiness_probe", "liveness_probe")
@@ -154,6 +162,18 @@ def rendezvous_of(inputs: Inputs) -> str | None:
     """Return the rendezvous of a process; None if it is no equal worker."""
     variables: Inputs = inputs.get("service_env") or {}
     return variables.get(RENDEZVOUS)
+
+
+def digest_of_supervision(inputs: Inputs) -> str:
+    """Return a digest of the settings of a process that its own resources do not carry out."""
+    own = json.dumps({name: inputs[name] for name in _OF_EXPERIMENT if inputs.get(name)})
+    # The engine's state has no nulls, and 600 for 600.0.
+    plain = json.loads(own, parse_int=float, object_hook=_without_nulls)
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _without_nulls(inputs: Inputs) -> Inputs:
+    return {name: value for name, value in inputs.items() if value is not None}
 
 
 def _differences(

@@ -138,3 +138,12 @@ def test_restart_does_not_stop_undeclared_processes(backend: Backend, running_ex
         ran = backend.sandbox.symphony("restart", STACK, "server", code=2, timeout=60 * backend.patience)
         assert "no longer declares" in ran.err
     assert _snapshot(backend).same(before) == ALL
+
+
+def test_restart_refuses_a_new_order_and_a_new_service(backend: Backend, running_experiment: None) -> None:
+    before = _snapshot(backend)
+    for edit in ('depends_on="server"', 'binds="beta"'):
+        backend.prepare(STACK, PROGRAM.replace('["agents/", "agent.py"]', f'["agents/", "agent.py"], {edit}'))
+        ran = backend.sandbox.symphony("restart", STACK, "agent", code=2, timeout=60 * backend.patience)
+        assert f"`symphony up {STACK}`" in ran.err
+    assert _snapshot(backend).same(before) == ALL

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from symphony.plan.changes import Change, Component, Components, changes, with_followers
+from symphony.plan.changes import (
+    Change,
+    Component,
+    Components,
+    changes,
+    digest_of_supervision,
+    with_followers,
+)
 
 
 def rows(recorded: Any, planned: Any, restart_reasons: Any = None) -> list[tuple[str, str, str]]:
@@ -178,3 +185,11 @@ def test_state_and_input_reasons_are_combined():
 def test_change_as_json():
     change = Change("a", "restart", ("exit 1", "args: 1 -> 2"))
     assert change.to_json() == {"path": "a", "kind": "restart", "why": ["exit 1", "args: 1 -> 2"]}
+
+
+def test_the_digest_of_the_supervision_is_the_same_for_inputs_of_the_state() -> None:
+    wait = {"path": "a", "condition": "ready", "timeout": 600.0}
+    of_program = {"command": ["x"], "binds": [], "waits_for": [{**wait, "restart_with": None}]}
+    of_state = {"command": ["y"], "waits_for": [{**wait, "timeout": 600}]}
+    assert digest_of_supervision(of_program) == digest_of_supervision(of_state)
+    assert digest_of_supervision(of_program) != digest_of_supervision({})
