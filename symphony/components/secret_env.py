@@ -10,7 +10,7 @@ import pulumi
 from pulumi.runtime import config
 from pulumi.runtime.sync_await import _sync_await  # pyright: ignore[reportPrivateUsage]
 
-from symphony import files
+from symphony import files, run_request
 from symphony.plan.problems import Problem
 from symphony.plan.rules import MAX_TEXT
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec
@@ -32,7 +32,7 @@ def resolve_values(spec: ExperimentSpec) -> tuple[ExperimentSpec, tuple[Problem,
     """
     stack_secrets = secret_settings()
     resolved = spec.with_owners(lambda owner: _with_texts(_with_secrets(owner, stack_secrets)))
-    return resolved, tuple(_exposed_secrets(spec))
+    return resolved, (*_exposed_secrets(spec), *_unknown_outputs(resolved))
 
 
 def _with_secrets(owner: AnySpec, stack_secrets: frozenset[str]) -> AnySpec:
@@ -86,6 +86,29 @@ def _exposed_secrets(spec: ExperimentSpec) -> Iterator[Problem]:
                     "pass it in secret_env, and read that variable in the process",
                     (owner.at(setting),),
                 )
+
+
+def _unknown_outputs(resolved: ExperimentSpec) -> Iterator[Problem]:
+    """Yield a problem for each unknown Output in a run that changes things: its resource is not a target."""
+    if pulumi.runtime.is_dry_run():
+        return
+    restarted = run_request.current().restart
+    for name, owner in resolved.owners():
+        if restarted is not None and isinstance(owner, ProcessSpec) and name not in restarted:
+            continue
+        unknown = [setting for setting in _TAKE_OUTPUTS if _is_unknown(getattr(owner, setting, None))]
+        secrets = owner.secret_env.items()
+        unknown += [f"secret_env {variable}" for variable, secret in secrets if not secret.is_known]
+        for setting in unknown:
+            yield Problem(
+                f"{name} has an Output in {setting} of a resource that this run does not create",
+                "run `symphony up`, which creates it",
+                (owner.at(setting),),
+            )
+
+
+def _is_unknown(value: Any) -> bool:
+    return UNKNOWN in value if isinstance(value, tuple) else value == UNKNOWN
 
 
 class _Resolved(NamedTuple):

@@ -11,7 +11,7 @@ import pulumi
 import pytest
 from pulumi.runtime import config
 
-from symphony import Experiment
+from symphony import Experiment, run_request
 from symphony.backends import registry
 from symphony.components import secret_env
 from symphony.plan.backend_limits import BackendLimits
@@ -91,7 +91,8 @@ def test_the_innermost_declaration_decides_if_a_variable_is_secret() -> None:
     assert {name: secret.reveal() for name, secret in process.secret_env.items()} == {"B": "y"}
 
 
-def test_an_unknown_secret_has_the_digest_unknown() -> None:
+def test_an_unknown_secret_has_the_digest_unknown_in_a_preview(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     unknown: pulumi.Output[Any] = pulumi.Output(set(), _is(None), _is(False))
     experiment = Experiment("rl")
     experiment.new_process("a", ["x"], env={"A": unknown, "B": pulumi.Output.secret("")})
@@ -139,7 +140,26 @@ def test_an_unreadable_secret_is_a_problem_that_hides_its_value(tmp_path: Path) 
     assert "the experiment sets EMPTY in env and in secret_env" in [each.what for each in result]
 
 
-def test_args_command_and_image_accept_outputs() -> None:
+def test_an_output_that_stays_unknown_is_a_problem_unless_its_process_keeps_running(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unknown: pulumi.Output[Any] = pulumi.Output(set(), _is(None), _is(False))
+    experiment = Experiment("rl")
+    for name in ("a", "b"):
+        experiment.new_process(name, command="x", args=[unknown], env={"T": unknown})
+    assert [each.split(" of ")[0] for each in messages(experiment)] == [
+        "a has an Output in args",
+        "a has an Output in secret_env T",
+        "b has an Output in args",
+        "b has an Output in secret_env T",
+    ]
+    for name, value in run_request.RunRequest(restart={"b": ""}).environment.items():
+        monkeypatch.setenv(name, value)
+    assert {each.split()[0] for each in messages(experiment)} == {"b"}
+
+
+def test_args_command_and_image_accept_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
     unknown: pulumi.Output[Any] = pulumi.Output(set(), _is(None), _is(False))
     image = pulumi.Output.from_input("rl:1")
     experiment = Experiment("rl", image=image)

@@ -84,3 +84,17 @@ def test_a_restart_keeps_a_resource_whose_parent_is_the_process(sandbox: Sandbox
     sandbox.symphony("restart", "rl", "learner", "-y")
     assert list(buckets.iterdir()) == before
     assert sandbox.trees() != trees
+
+
+def test_a_restart_refuses_the_output_of_a_resource_that_only_up_creates(sandbox: Sandbox) -> None:
+    buckets = sandbox.home.parent / "buckets"
+    buckets.mkdir()
+    (sandbox.folder / "buckets.py").write_text(BUCKETS)
+    program = OF_A_PROCESS % str(buckets)
+    sandbox.write(program)
+    sandbox.symphony("up", "rl", "-y")
+    trees = sandbox.trees()
+    new = f'new = Bucket("new", {str(buckets)!r})\n'
+    sandbox.write(program.replace("with", f"{new}with").replace('"3600"]', '"3600"], env={"BUCKET": new.id}'))
+    assert "`symphony up`" in sandbox.symphony("restart", "rl", "learner", code=2).err
+    assert sandbox.trees() == trees
