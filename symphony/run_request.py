@@ -24,7 +24,7 @@ class RunRequest(msgspec.Struct, frozen=True):
     recorded:   the uids of the processes in its state, on backends that have uids.
     restart:    the only processes to restart, by path, with the digest of the supervision in the state; None
                 if the run is not a restart.
-    experiment: the name of the experiment in the stack's state; empty if it has none.
+    experiment: the urn of the experiment in the stack's state; empty if it has none.
     manifests:  whether to report the Kubernetes manifests as well.
     parameters: the names of the parameters that the command sets.
     unquoted:   name -> text in the settings file, for the parameters without quotes there.
@@ -44,6 +44,10 @@ class RunRequest(msgspec.Struct, frozen=True):
     def environment(self) -> dict[str, str]:
         """The environment variable that carries the request."""
         return {VARIABLE: msgspec.json.encode(self).decode()}
+
+    @property
+    def experiment_name(self) -> str:
+        return self.experiment.rpartition("::")[2]
 
     @property
     def offline(self) -> bool:

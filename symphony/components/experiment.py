@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import pulumi
 
+from symphony import run_request
 from symphony.backends.expand import ComponentInputs, Components
 from symphony.components import program_run
 from symphony.components.builder import Builder, declare
@@ -227,7 +228,7 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         if manifests:
             inputs["manifests"] = list(manifests)
         pulumi.ComponentResource.__init__(
-            self, "symphony:index:Experiment", self._spec.name, {DECLARED: inputs}, self._options
+            self, "symphony:index:Experiment", self._spec.name, {DECLARED: inputs}, self._with_aliases()
         )
         process_inputs = {
             path: {**own, **component_inputs[path]} for path, own in plan.process_inputs().items()
@@ -239,6 +240,19 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         for group in self._groups:
             group.register(plan, group_inputs[self._path(group)], process_inputs, self)
         self.register_outputs({})
+
+    def _with_aliases(self) -> pulumi.ResourceOptions | None:
+        """Return the options with the recorded urn as an alias, if the experiment has or had a parent.
+
+        Without it a new parent would give every process a new urn: the engine would adopt all as new, and
+        then end all under their old urns.
+        """
+        request, parent = run_request.current(), self._options and self._options.parent
+        if request.experiment_name != self._spec.name or not (parent or "$" in request.experiment):
+            return self._options
+        return pulumi.ResourceOptions.merge(
+            self._options, pulumi.ResourceOptions(aliases=[request.experiment])
+        )
 
     def components(self) -> Components:
         """Return the components under which a backend registers its resources."""

@@ -253,7 +253,7 @@ def _refuse_to_move(context: Context) -> None:
 def _refuse_undeclared(plan: Plan, spec: ExperimentSpec, stack: str) -> None:
     """Refuse to restart processes that are no longer declared: the engine would stop them."""
     request = run_request.current()
-    declared = {process.path for process in plan.processes if plan.name == request.experiment}
+    declared = {process.path for process in plan.processes if plan.name == request.experiment_name}
     if removed := [path for path in request.restart or () if path not in declared]:
         listed = f"{', '.join(removed[:5])}{', …' if len(removed) > 5 else ''}"
         them = "it" if len(removed) == 1 else "them"

@@ -451,7 +451,7 @@ class RecordedStack:
             runs_on=self.stack.backend,
             recorded=tuple(sorted(str(process["uid"]) for process in processes if process.get("uid"))),
             restart={path: digest_of_supervision(declared.get(path, {})) for path in self._only} or None,
-            experiment=experiment.name if experiment else "",
+            experiment=experiment.urn if experiment else "",
             manifests=manifests,
             images=origin.images if (origin := kept_code.origin(selected.workspace.folder)) else {},
         )

@@ -72,3 +72,24 @@ def test_up_creates_a_missing_stack_and_keeps_other_outputs(sandbox: Sandbox) ->
     assert outputs["session"] == "rl-long-run"
     assert outputs["where"].startswith("127.0.0.1:")
     assert set(sandbox.trees()) == {"rl.long-run/server", "rl.long-run/guest"}
+
+
+IN_A_COMPONENT = """
+import pulumi
+class Lab(pulumi.ComponentResource):
+    def __init__(self): super().__init__("my:index:Lab", "lab")
+opts = pulumi.ResourceOptions(parent=Lab())
+with Experiment("rl", opts=opts) as e:
+    e.new_process("server", command=["sleep", "3600"])
+"""
+
+
+def test_an_experiment_keeps_running_when_it_gets_or_loses_a_parent(sandbox: Sandbox) -> None:
+    alone = IN_A_COMPONENT.replace(", opts=opts", "")
+    sandbox.write(alone)
+    sandbox.symphony("up", "rl", "-y")
+    made = sandbox.trees()
+    for program in (IN_A_COMPONENT, alone):
+        sandbox.write(program)
+        sandbox.symphony("up", "rl", "-y")
+        assert sandbox.trees() == made
