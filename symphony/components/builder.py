@@ -30,7 +30,7 @@ from symphony.spec.pod import (
     Toleration,
 )
 from symphony.spec.process import ProcessSpec, Quantity, Resources
-from symphony.spec.setting import Setting, settings_of, strict_text
+from symphony.spec.setting import Setting, manifest, settings_of, strict_text
 from symphony.spec.shared import Env, EnvValue, PullPolicy, Value, Variables
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class Override(dict[str, Any]):
     def set_attr(self, more: Mapping[str, Any]) -> None:
         """Merge a mapping deeply into this part; its values win."""
         for name, value in more.items():
-            if isinstance(value, Mapping):
+            # An empty mapping stays as it is: an empty Override only tells that a part was read.
+            if isinstance(value, Mapping) and (value or name in self):
                 part = Override(self[name]) if isinstance(self.get(name), dict) else Override()
                 part.set_attr(cast("Mapping[str, Any]", value))
                 self[name] = part
@@ -74,6 +75,16 @@ class ContainerOverride(Override):
         """Set environment variables of the process."""
         for name, value in env.items():
             self.set_env(name, value)
+
+
+AnyOverride = TypeVar("AnyOverride", bound=Override)
+
+
+def filled(override: AnyOverride, value: Any, setting: str) -> AnyOverride:
+    """Return an override with a copy of the mapping that a keyword has; raise UserError for another type."""
+    with as_usage_error():
+        override.set_attr(manifest({} if value is None else value, setting))
+    return override
 
 
 def without_empty_parts(override: Any) -> Any:

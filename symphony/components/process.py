@@ -13,6 +13,7 @@ from symphony.components.builder import (
     MemberBuilder,
     Override,
     declare,
+    filled,
     without_empty_parts,
 )
 from symphony.components.usage_errors import as_usage_error
@@ -96,9 +97,10 @@ class Process(pulumi.ComponentResource, MemberBuilder[ProcessSpec]):
     ) -> None:
         """Declare a process; the class documents the arguments."""
         keywords: dict[str, Any] = {"cmds": cmds, **options}
-        self.pod_yml = Override(keywords.pop("pod_yml", None) or {})
-        self.container_yml = ContainerOverride(self.set_env)
-        self.container_yml.update(keywords.pop("container_yml", None) or {})
+        self.pod_yml = filled(Override(), keywords.pop("pod_yml", None), f"{name}: pod_yml")
+        self.container_yml = filled(
+            ContainerOverride(self.set_env), keywords.pop("container_yml", None), f"{name}: container_yml"
+        )
         self._path = name
         self._plan = None
         self._options = opts

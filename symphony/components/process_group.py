@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack, overload
 
 import pulumi
 
-from symphony.components.builder import MemberBuilder, Override, declare
+from symphony.components.builder import MemberBuilder, Override, declare, filled
 from symphony.components.process import Process
 from symphony.components.usage_errors import usage_error
 from symphony.plan.names import DECLARED, nearest, quoted
@@ -178,7 +178,7 @@ class ProcessGroup(pulumi.ComponentResource, Members, MemberBuilder[ProcessGroup
     ) -> None:
         """Declare a process group; the class documents the arguments."""
         keywords: dict[str, Any] = {**options}
-        self.pod_yml = Override(keywords.pop("pod_yml", None) or {})
+        self.pod_yml = filled(Override(), keywords.pop("pod_yml", None), f"{name}: pod_yml")
         self._processes: list[Process] = []
         self._plan = None
         self._options = opts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pydoc
 from pathlib import Path
+from typing import Any
 
 import pulumi
 import pytest
@@ -142,6 +143,26 @@ def test_a_spec_does_not_change_with_its_process() -> None:
     assert ProcessGroup.from_spec(group).spec == group
     again.pod_yml["b"] = 2
     assert process.spec.pod.pod_yml == {"spec": {"hostIPC": True}}
+
+
+def test_processes_do_not_share_the_parts_of_their_overrides() -> None:
+    pod_yml = {"spec": {"hostIPC": True, "securityContext": {}}}
+    first, second = Experiment("rl").new_process(
+        "w", ["x"], replicas=2, pod_yml=pod_yml, container_yml=pod_yml
+    )
+    first.pod_yml["spec"]["affinity"]["nodeAffinity"] = "first"
+    first.container_yml["spec"]["affinity"]["nodeAffinity"] = "first"
+    changed = {"spec": {**pod_yml["spec"], "affinity": {"nodeAffinity": "first"}}}
+    assert (first.spec.pod.pod_yml, first.spec.container_yml) == (changed, changed)
+    assert (second.spec.pod.pod_yml, second.spec.container_yml) == (pod_yml, pod_yml)
+
+
+@pytest.mark.parametrize("wrong", [["x"], {"spec": object()}])
+def test_an_override_of_a_wrong_type_is_an_error_at_its_line(wrong: Any) -> None:
+    for kind in (Process, ProcessGroup):
+        with pytest.raises(UserError, match="a: pod_yml") as raised:
+            kind("a", pod_yml=wrong)
+        assert "test_declarations.py:" in raised.value.where
 
 
 @pytest.mark.parametrize(
