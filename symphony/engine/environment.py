@@ -44,6 +44,10 @@ def for_engine(*, extra: Mapping[str, str] | None = None, fetch_plugins: bool = 
     env.setdefault(NO_PLUGINS, "false" if fetch_plugins else "true")
     env[run_request.PLUGINS] = "fetched" if fetch_plugins else "none"
     env.setdefault("GOGC", _GOGC)
+    if path := env.get("PATH"):
+        # With the exports of `symphony env`, the engine would warn of the plugin there, which a run by
+        # symphony does not use.
+        env["PATH"] = os.pathsep.join(part for part in path.split(os.pathsep) if part != str(BIN))
     if not _has_name():
         # The engine writes its user into locks, and fails without one (`docker run -u 1234`).
         env.setdefault("USER", f"uid-{os.getuid()}")

@@ -58,6 +58,12 @@ def test_exports_of_symphony_env_do_not_disable_plugin_downloads(
     assert environment.for_engine()[name] == "true"
 
 
+def test_the_engine_does_not_find_the_plugin_of_symphony_env_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", environment.path_with(path, environment.BIN))
+    assert environment.for_engine()["PATH"] == path
+
+
 @pytest.mark.parametrize("given", ["", "example.com"])
 def test_grpc_to_the_engine_bypasses_proxies(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no_grpc_proxy" not in environment.for_engine()
