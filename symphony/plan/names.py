@@ -124,7 +124,9 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
 
 def near(name: str, known: Iterable[str]) -> list[str]:
     """Return at most three known names similar to a mistyped name, the best match first."""
-    return difflib.get_close_matches(name, list(known))
+    names = list(known)
+    in_groups = [other for other in names if other.rpartition("/")[2] == name]
+    return in_groups[:3] or difflib.get_close_matches(name, names)
 
 
 def quoted(name: object, limit: int = 60) -> str:

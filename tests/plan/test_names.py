@@ -72,6 +72,7 @@ def test_physical_name_of_a_stack(stack, name, label):
 
 def test_nearest_finds_a_similar_name():
     assert nearest("replay-sever", ["parameter-server", "replay-server"]) == "replay-server"
+    assert nearest("a", ["b", "workers/a"]) == "workers/a"
     assert nearest("zzz", ["replay"]) is None
     assert nearest("a", []) is None
 
