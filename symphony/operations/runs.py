@@ -27,6 +27,7 @@ from symphony.engine.state.file_store import StackName
 from symphony.errors import SymphonyError, UserError
 from symphony.operations import git, kept_code, pod_logs, selected_stack, stacks
 from symphony.plan.names import DECLARED, listed
+from symphony.plan.problems import count
 from symphony.supervision import duration
 
 VERSION = 1  # of the file, for later readers; nothing checks it yet
@@ -442,7 +443,7 @@ def adopt(stack: stacks.Stack) -> None:
         started=started,
         host=stack.recorded.host,
         folder=stacks.folder(stack),
-        changed=[f"{number} resources: {op}" for op, number in update["resourceChanges"].items()],
+        changed=[f"{count(number, 'resource')}: {op}" for op, number in update["resourceChanges"].items()],
         addresses=stacks.addresses(stack),
         missing=[NOT_KNOWN],
     )
