@@ -69,7 +69,7 @@ def convert(value: Any, type: Any, setting: str) -> Any:
     try:
         return msgspec.convert(builtin(value), type)
     except msgspec.ValidationError as error:
-        raise _wrong(str(error), type, setting) from None
+        raise _wrong(str(error), type, setting, value) from None
 
 
 def builtin(value: Any) -> Any:
@@ -251,7 +251,7 @@ def wrong_value(what: str, remedy: str) -> WrongTypeError:
     return WrongTypeError(what, where=str(caller()), remedy=remedy)
 
 
-def _wrong(message: str, type: Any, setting: str) -> WrongTypeError:
+def _wrong(message: str, kind: Any, setting: str, value: Any) -> WrongTypeError:
     """Return the error for a message of msgspec; setting: what the user's line sets, `a: restart_policy`."""
     if bound := _BOUND.match(message):
         words = _BOUNDS[bound["relation"]]
@@ -259,13 +259,15 @@ def _wrong(message: str, type: Any, setting: str) -> WrongTypeError:
             f"{setting}{bound['part'] or ''} must be {words} {bound['limit']}", "Give such a number"
         )
     if (match := _MISMATCH.fullmatch(message)) is None:
-        literals = [part for part in (type, *get_args(type)) if get_origin(part) is Literal]
+        literals = [part for part in (kind, *get_args(kind)) if get_origin(part) is Literal]
         choices = ", ".join(str(choice) for literal in literals for choice in get_args(literal))
         remedy = f"Give one of: {choices}" if choices else "Give a value that meets this condition"
         what = message.replace("Invalid enum value", "invalid value")
         return WrongTypeError(f"{setting}: {what}", where=str(caller()), remedy=remedy)
     expected = " or ".join(_WORDS.get(name, name) for name in match["expected"].split(" | "))
-    got = {"null": "None", "array": "list", "object": "dict"}.get(match["got"], match["got"])
+    # msgspec calls a mapping an object, as well as anything that it does not know.
+    other = "dict" if match["part"] else type(value).__name__
+    got = {"null": "None", "array": "list", "object": other}.get(match["got"], match["got"])
     what = f"{setting}{match['part'] or ''} has the type {got}"
     return WrongTypeError(what, where=str(caller()), remedy=f"Give {expected}")
 
