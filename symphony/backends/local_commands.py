@@ -14,6 +14,7 @@ from symphony import files, paths
 from symphony.backends import local_files
 from symphony.plan.names import quoted
 from symphony.plan.problems import Problem
+from symphony.plan.rules import dependencies_of
 from symphony.spec.experiment import ExperimentSpec, ProcessGroupSpec, path_of
 from symphony.spec.process import ProcessSpec
 from symphony_tmux.processes import launch_file
@@ -42,11 +43,18 @@ def unstartable(spec: ExperimentSpec, folder: Path, path: str) -> dict[str, str]
     # Replicas have the same command.
     why_missing = cache(_why_missing)
     for group, process, start_dir, process_path in _without_preamble(spec, folder, path):
-        if process.cmds or not process.command or not process.command[0]:
+        if process.cmds or not process.command or not process.command[0] or _may_be_made(group, process):
             continue
         if why := why_missing(process.command[0], start_dir, process_path):
             reasons[path_of(group, process)] = why
     return reasons
+
+
+def _may_be_made(group: ProcessGroupSpec | None, process: ProcessSpec) -> bool:
+    """Return whether the command is a file that another process may make before this one starts."""
+    is_file = bool(process.command) and "/" in str(process.command[0])
+    ends = (wait for wait in dependencies_of(group, process) if wait.condition in ("completed", "ended"))
+    return is_file and any(ends)
 
 
 def _without_preamble(
@@ -86,8 +94,9 @@ def missing_programs(
                 yield Problem(f"{key} of {name} runs {check[0]}: {why}", _CHECK_COMMAND, (process.at(key),))
         if not words:
             continue
-        # A missing `command` stops the `up`: `unstartable` reports it.
-        why = _why_missing(words[0], start_dir, process_path) if process.cmds else ""
+        # Any other missing `command` stops the `up`: `unstartable` reports it.
+        is_checked = process.cmds or _may_be_made(group, process)
+        why = _why_missing(words[0], start_dir, process_path) if is_checked else ""
         if why and not _is_shell_word(words[0]):
             what = f"{name} runs {words[0]}: {why}"
             yield Problem(what, _CHECK_COMMAND, (process.at(setting),))

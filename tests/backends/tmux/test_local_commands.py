@@ -86,6 +86,19 @@ def test_a_command_that_cannot_start_is_reported_with_the_reason(
     assert why in reasons.get("a", "")
 
 
+def test_a_command_that_an_earlier_process_may_make_is_only_a_remark(tmp_path: Path) -> None:
+    experiment = Experiment("rl")
+    experiment.new_process("build", command="sleep")
+    experiment.new_process("built", command="out/server", depends_on={"build": "completed"})
+    experiment.new_process("typo", command="pyhton", depends_on={"build": "completed"})
+    experiment.new_process("early", command="out/server", depends_on={"build": "started"})
+    reasons = local_commands.unstartable(experiment.spec, tmp_path, os.environ["PATH"])
+    assert set(reasons) == {"typo", "early"}
+    assert [remark.what for remark in remarks_of(experiment, tmp_path)] == [
+        "built runs out/server: no such file"
+    ]
+
+
 @pytest.mark.parametrize("owner", ["process", "group", "experiment"])
 def test_commands_are_looked_up_in_the_declared_path_unless_a_preamble_may_change_it(tmp_path, owner):
     executable(tmp_path / "bin" / "mine")
