@@ -144,7 +144,9 @@ def _register(
     prepared = run.expander.prepare(plan, clean, run.context)
     manifests = run.expander.manifests(prepared) if run_request.current().manifests else ()
     experiment.register(plan, run.expander.component_inputs(prepared), manifests)
-    report_facts({"program": _program(spec, run.context.folder)})
+    # Only the program knows the settings of its Cluster.
+    patience = run.context.settings.patience
+    report_facts({"program": _program(spec, run.context.folder), "patience": patience})
     resources = {image.reference: run.images.resource(image) for image in run.context.images}
     run.expander.expand(prepared, run.context, replace(experiment.components(), images=resources))
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import msgspec
 
 from symphony.backends import registry, settings_reader
-from symphony.backends.observe import Resource
+from symphony.backends.observe import PATIENCE, Resource
 from symphony.engine import errors, workspace
 from symphony.engine.run.events import Diagnostic, Event, Finished, Report, RunRestarted, Started, Step, Verb
 from symphony.engine.run.run import Run
@@ -347,6 +347,7 @@ class ReportedDeclaration:
         self.makes_cluster = False
         self.files: Mapping[str, str] = {}
         self.parameters: Mapping[str, Mapping[str, Any]] = {}
+        self.patience = PATIENCE
 
     def take(self, event: Event) -> None:
         """Collect what an event tells."""
@@ -357,6 +358,7 @@ class ReportedDeclaration:
                 self._error = self._error or error_in(facts)
                 self.files = facts.get("program", self.files)
                 self.parameters = facts.get("parameters", self.parameters)
+                self.patience = facts.get("patience", self.patience)
                 self.makes_cluster = self.makes_cluster or "cluster" in facts
             case Started(step=step) | Finished(step=step) if step.op in _KINDS and cluster.name_of(step):
                 self._resources[step.urn] = step

@@ -258,7 +258,7 @@ def _up(
             # A killed run leaves pending operations: it may have started processes that no state records.
             observer.stop_removed(recorded.stack.owner, paths)
         observer.order_windows(recorded.stack.owner, paths)
-    for event in _watch_start(selected, run.outcome.seconds):
+    for event in _watch_start(selected, run.outcome.seconds, program.patience):
         if isinstance(event, Ended):
             yield from map(Remark, _changed_code(selected, planned, done))
         yield event
@@ -293,12 +293,12 @@ def _begin_record(recording: runs.Recording, planned: Planned, program: Reported
         yield trouble
 
 
-def _watch_start(selected: SelectedStack, seconds: float) -> Iterator[Watched | Ended]:
+def _watch_start(selected: SelectedStack, seconds: float, patience: float) -> Iterator[Watched | Ended]:
     """Yield the statuses while processes start, then the end; seconds: the duration of the run before."""
     began = time.monotonic() - seconds
     statuses: tuple[ProcessStatus, ...] = ()
     waited, times = False, _Times(began)
-    for statuses in _statuses_until_settled(selected):
+    for statuses in _statuses_until_settled(selected, patience):
         # Also yield the last statuses, in which waiting processes run.
         waited = waited or any(status.state == "waiting" for status in statuses)
         if waited:
@@ -377,13 +377,13 @@ def _check(
     )
 
 
-def _statuses_until_settled(selected: SelectedStack) -> Iterator[tuple[ProcessStatus, ...]]:
+def _statuses_until_settled(selected: SelectedStack, patience: float) -> Iterator[tuple[ProcessStatus, ...]]:
     """Yield the statuses of a stack whenever one changes, until no further change is expected."""
     stack = stacks.read(selected.name)
     if stack.recorded is None or stack.backend is None:
         return
     try:
-        yield from stack.observer().watch(stack.recorded, patience=selected.settings.patience)
+        yield from stack.observer().watch(stack.recorded, patience=patience)
     except SymphonyError as error:
         what = f"{stack.display_name} was started, but its state cannot be read: {error.what}"
         raise SymphonyError(what, where=error.where, remedy=error.remedy) from error

@@ -71,3 +71,19 @@ def test_calls_that_cannot_work_in_a_pulumi_program_are_one_line_errors(sandbox:
         assert message in refused.err
         assert "__main__.py:8" in refused.err
     assert sandbox.trees() == {}
+
+
+IMPATIENT = """
+from symphony import KubeCluster
+cluster = KubeCluster(patience=1)
+exp = cluster.new_experiment("rl")
+exp.new_process("a", cmds=["sleep 3600"]).readiness_probe(exec=["false"])
+cluster.launch(exp)
+"""
+
+
+@pytest.mark.thorough
+def test_up_waits_no_longer_than_the_patience_of_the_programs_cluster(sandbox: Sandbox) -> None:
+    sandbox.config("rl", backend="tmux")
+    sandbox.write(IMPATIENT)
+    assert "1 not ready" in sandbox.symphony("up", "rl", "-y", code=None).out

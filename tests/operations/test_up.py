@@ -150,7 +150,7 @@ def test_up_reports_an_experiment_that_it_started_but_cannot_watch(monkeypatch: 
     selected = selected_stack.SelectedStack(
         StackName("sandbox", "rl"), workspace.Workspace(Path(), "sandbox", Path())
     )
-    seen = _statuses_until_settled(selected)
+    seen = _statuses_until_settled(selected, 60)
     assert next(seen) == ()
     with pytest.raises(SymphonyError) as error:
         next(seen)
