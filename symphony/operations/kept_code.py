@@ -140,7 +140,8 @@ def keep(
     # Imported here: it takes longer to load than a listing takes.
     from symphony.content import ignore_files
 
-    rules = ignore_files.rules_above(str(folder), str(folder)) or ignore_files.IgnoreRules()
+    # The rules above a file in the folder: a repository in the folder ends those of a repository around it.
+    rules = ignore_files.rules_above(f"{folder}/_", str(folder)) or ignore_files.IgnoreRules()
     entries = list[tuple[str, bool]]()
     count = size = 0
     for path, is_code in _entries(f"{folder}/".replace("//", "/"), rules):

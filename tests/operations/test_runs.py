@@ -306,6 +306,23 @@ def test_the_code_copy_of_a_run_shares_unchanged_files_and_links_ignored_data(tm
     assert (tmp_path / "2" / "train.py").read_text() == "1"
 
 
+@pytest.mark.parametrize("repository", ["project", "."])
+def test_a_repository_around_the_project_that_ignores_it_does_not_make_its_code_data(
+    tmp_path: Path, repository: str
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "train.py").touch()
+    (project / ".gitignore").write_text("data\n")
+    (project / "data").touch()
+    (tmp_path / ".gitignore").write_text("*\n")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / repository / ".git").mkdir(exist_ok=True)
+    assert kept_code.keep(project, tmp_path / "1") == []
+    assert not (tmp_path / "1" / "train.py").is_symlink()
+    assert (tmp_path / "1" / "data").is_symlink()
+
+
 def test_the_trouble_of_a_run_is_the_failed_process_not_one_that_still_runs() -> None:
     replay = ProcessStatus("replay", "running", ready=True)
     eval_, learner = (ProcessStatus(path, "stopped", ready=False) for path in ("eval", "learner"))
