@@ -152,6 +152,7 @@ def keep(
             most = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
             return [f"the code: more than {most} are not ignored, which is more than symphony copies"]
     linked: list[str] = []
+    before = before and before.resolve()
     for path, is_code in entries:
         name = os.path.relpath(path, folder)
         target = to / name
@@ -206,7 +207,9 @@ def _copy(path: str, name: str, target: Path, before: Path | None) -> bool:
         with suppress(OSError):
             earlier = before / name
             status = earlier.lstat()
-            if (status.st_mtime_ns, status.st_size) == (stat.st_mtime_ns, stat.st_size):
+            is_unchanged = (status.st_mtime_ns, status.st_size) == (stat.st_mtime_ns, stat.st_size)
+            # A folder that was ignored then is a link to the user's own files.
+            if is_unchanged and earlier.resolve() == earlier:
                 target.hardlink_to(earlier)
                 return True
     if _is_secret(path, name, stat.st_size):

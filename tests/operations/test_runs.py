@@ -306,6 +306,17 @@ def test_the_code_copy_of_a_run_shares_unchanged_files_and_links_ignored_data(tm
     assert (tmp_path / "2" / "train.py").read_text() == "1"
 
 
+def test_kept_code_shares_no_file_with_the_project(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "conf").mkdir(parents=True)
+    (project / "conf" / "lr").write_text("1")
+    (project / ".gitignore").write_text("conf\n")
+    kept_code.keep(project, tmp_path / "1")
+    (project / ".gitignore").unlink()
+    kept_code.keep(project, tmp_path / "2", tmp_path / "1")
+    assert not (tmp_path / "2" / "conf" / "lr").samefile(project / "conf" / "lr")
+
+
 @pytest.mark.parametrize("repository", ["project", "."])
 def test_a_repository_around_the_project_that_ignores_it_does_not_make_its_code_data(
     tmp_path: Path, repository: str
