@@ -206,10 +206,9 @@ def _copy(path: str, name: str, target: Path, before: Path | None) -> bool:
     if before is not None:
         with suppress(OSError):
             earlier = before / name
-            status = earlier.lstat()
-            is_unchanged = (status.st_mtime_ns, status.st_size) == (stat.st_mtime_ns, stat.st_size)
+            then, now = ((s.st_mtime_ns, s.st_size, s.st_mode) for s in (earlier.lstat(), stat))
             # A folder that was ignored then is a link to the user's own files.
-            if is_unchanged and earlier.resolve() == earlier:
+            if then == now and earlier.resolve() == earlier:
                 target.hardlink_to(earlier)
                 return True
     if _is_secret(path, name, stat.st_size):

@@ -306,6 +306,16 @@ def test_the_code_copy_of_a_run_shares_unchanged_files_and_links_ignored_data(tm
     assert (tmp_path / "2" / "train.py").read_text() == "1"
 
 
+def test_kept_code_has_the_mode_that_a_file_got_since_an_earlier_run(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "run.sh").touch(mode=0o644)
+    kept_code.keep(project, tmp_path / "1")
+    (project / "run.sh").chmod(0o755)
+    kept_code.keep(project, tmp_path / "2", tmp_path / "1")
+    assert os.access(tmp_path / "2" / "run.sh", os.X_OK)
+
+
 def test_kept_code_shares_no_file_with_the_project(tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "conf").mkdir(parents=True)
