@@ -61,8 +61,9 @@ def command(
         symphony up rl --watch
         symphony up rl -y --wait
     """
-    if watch and wait:
-        raise UserError("--watch and --wait exclude each other", remedy="Use only one of them")
+    if watch and (wait or run is not None):
+        what = f"--watch and {'--wait' if wait else '--run'} exclude each other"
+        raise UserError(what, remedy="Use only one of them")
     if as_json and watch:
         raise UserError("--watch cannot print JSON", remedy="Remove --watch or --json")
     arguments.require_yes(as_json=as_json, yes=yes or dry_run)

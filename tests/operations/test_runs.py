@@ -452,6 +452,8 @@ def test_up_run_starts_an_earlier_run_with_its_code_and_settings(sandbox: Sandbo
     sandbox.symphony("up", "rl", "-y")
     assert "one second" in sandbox.symphony("logs", "rl", "--run", "4").out
     assert "run 9" in sandbox.symphony("up", "rl", "--run", "9", code=2).err
+    # The code of a run does not change.
+    assert "--run" in sandbox.symphony("up", "rl", "--run", "1", "--watch", code=2).err
 
 
 @pytest.mark.thorough
