@@ -80,6 +80,7 @@ class Planned:
         code: The files of each code digest.
         program: The files of the program, with the time of their last change.
         parameters: Value, default and origin of each parameter of the program, by its name.
+        folder: The folder that the program runs in, to which its code is relative.
 
     Example:
         print(cluster.launch(experiment, dry_run=True))
@@ -96,6 +97,7 @@ class Planned:
     code: CodeSets = field(default_factory=dict[str, Mapping[str, str]])
     program: Mapping[str, str] = field(default_factory=dict[str, str])
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    folder: str = ""
 
     @property
     def backend(self) -> str:
@@ -488,6 +490,7 @@ class RecordedStack:
             code=components.new_code,
             program=program.files,
             parameters=program.parameters,
+            folder=experiment["folder"],
         )
 
 

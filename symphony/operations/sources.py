@@ -24,9 +24,13 @@ _PERIOD = 2000
 
 @dataclass(frozen=True)
 class Sources:
-    """The files of a plan; `state` has the digest, or the time of change, of each file."""
+    """The files of a plan; `state` has the digest, or the time of change, of each file.
+
+    The names of files are relative to `folder`, in which the program runs.
+    """
 
     workspace: Workspace
+    folder: Path
     code: tuple[str, ...]
     images: tuple[Mapping[str, Any], ...]
     program: tuple[str, ...]
@@ -34,11 +38,11 @@ class Sources:
 
     def now(self) -> Sources:
         """Return the files in their current state."""
-        declared = code_inputs.files_of(self.code, self.workspace.folder)
+        declared = code_inputs.files_of(self.code, self.folder)
         state = {name: digest for matched in declared.values() for name, digest in matched.files.items()}
         for image in self.images:
             read = context.read(context.source_of(image), look_for_secrets=False)
-            state |= _image_files(image, read.digests, self.workspace)
+            state |= _image_files(image, read.digests, self.folder)
         return replace(self, state={**code.short_digests(state), **_times(self.program)})
 
     def after(self, planned: Planned) -> Sources:
@@ -53,7 +57,7 @@ class Sources:
         # Only `up --watch` needs it.
         from watchfiles import watch
 
-        folders = {(self.workspace.folder / name).parent for name in self.state}
+        folders = {(self.folder / name).parent for name in self.state}
         for _ in watch(
             *(str(folder) for folder in folders if folder.is_dir()),
             recursive=False,
@@ -65,13 +69,14 @@ class Sources:
             tick()
             now = self.now()
             if names := digests.changed_names(self.state, now.state):
-                return now, tuple(dict.fromkeys(_relative(name, self.workspace) for name in names))
+                return now, tuple(dict.fromkeys(_relative(name, self.folder) for name in names))
         # watch() returns only after Ctrl-C.
         raise KeyboardInterrupt
 
 
 def from_plan(workspace: Workspace, planned: Planned) -> Sources:
     """Return the files of a plan, in the state of that plan."""
+    folder = Path(planned.folder)
     images = tuple(image["inputs"] for image in planned.plan["images"])
     dockerfiles = [str(Path(image["context"], image["dockerfile"])) for image in images]
     settings_file = config_file(workspace, planned.stack)
@@ -81,20 +86,18 @@ def from_plan(workspace: Workspace, planned: Planned) -> Sources:
     built = {image["parts"]["files"]: image for image in images}
     state: dict[str, str] = {}
     for digest, files in planned.code.items():
-        state |= code.short_digests(
-            _image_files(built[digest], files, workspace) if digest in built else files
-        )
+        state |= code.short_digests(_image_files(built[digest], files, folder) if digest in built else files)
     state |= {**_times(settings), **planned.program}
-    return Sources(workspace, tuple(patterns), images, program, state)
+    return Sources(workspace, folder, tuple(patterns), images, program, state)
 
 
-def _image_files(image: Mapping[str, Any], files: Mapping[str, str], workspace: Workspace) -> dict[str, str]:
-    """Return the files of the context of an image, with paths relative to the project."""
-    return {_relative(os.path.join(image["context"], name), workspace): files[name] for name in files}  # noqa: PTH118
+def _image_files(image: Mapping[str, Any], files: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return the files of the context of an image, with paths relative to a folder."""
+    return {_relative(os.path.join(image["context"], name), folder): files[name] for name in files}  # noqa: PTH118
 
 
-def _relative(path: str, workspace: Workspace) -> str:
-    return os.path.relpath(workspace.folder / path, workspace.folder)
+def _relative(path: str, folder: Path) -> str:
+    return os.path.relpath(folder / path, folder)
 
 
 def _times(files: Iterable[str]) -> dict[str, str]:

@@ -141,3 +141,13 @@ def test_up_says_if_code_changed_while_its_process_started(sandbox: Sandbox) -> 
     said = sandbox.symphony("up", "rl", "-y").out
     assert "train.sh changed while a started" in said
     assert "a        restart  code: train.sh" in sandbox.symphony("plan", "rl").out
+
+
+@pytest.mark.thorough
+def test_up_finds_the_code_of_a_program_in_an_inner_folder_unchanged(sandbox: Sandbox) -> None:
+    (sandbox.folder / "Pulumi.yaml").write_text("name: sandbox\nruntime: python\nmain: src/\n")
+    (sandbox.folder / "src").mkdir()
+    (sandbox.folder / "src" / "train.sh").write_text("sleep 3600")
+    program = 'with Experiment() as e: e.new_process("a", command=["sh", "train.sh"], code=["train.sh"])'
+    sandbox.write(program, "src/__main__.py")
+    assert "train.sh changed" not in sandbox.symphony("up", "rl", "-y").out

@@ -33,7 +33,7 @@ def sources_of(folder: Path) -> sources.Sources:
     code = code_inputs.files_of(["agents/"], folder)["agents/"].files
     known = {"code": code, parts["files"]: built}
     program = {str(folder / "main.py"): str((folder / "main.py").stat().st_mtime_ns)}
-    planned = Planned("rl", "lab", plan, (), (), 1, code=known, program=program)
+    planned = Planned("rl", "lab", plan, (), (), 1, code=known, program=program, folder=str(folder))
     return sources.from_plan(workspace.load(folder / "Pulumi.yaml"), planned)
 
 
