@@ -15,6 +15,8 @@ SOCKET_PATH_LIMIT = 107
 TEMPORARY = Path("/tmp")
 # Experiments run in this tmux server unless the setting `server` names another one.
 DEFAULT_SERVER = "default"
+# The file beside a copy of code that records its origin; operations.kept_code writes it.
+ORIGIN = ".symphony-origin.json"
 # The folders that no other user owns or may write to; each is checked once in a process.
 _checked_folders: set[Path] = set()
 
@@ -70,6 +72,16 @@ def _refuse_shared(folder: Path) -> None:
 def cache() -> Path:
     """Return the folder of files that can be re-created: $XDG_CACHE_HOME/symphony, else ~/.cache/symphony."""
     return (_xdg("XDG_CACHE_HOME") or _user_home() / ".cache") / "symphony"
+
+
+def project_of_copy(folder: Path) -> str | None:
+    """Return the folder of the project of which a folder is a copy; None if it is no copy of ours."""
+    file = folder.parent / ORIGIN
+    # The folder of a running program has no links.
+    if file.is_file() and home().resolve() in folder.resolve().parents:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return str(json.loads(file.read_bytes())["folder"])
+    return None
 
 
 def private_folder(path: Path) -> Path:

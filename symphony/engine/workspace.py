@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,8 +17,6 @@ from symphony.errors import SymphonyError, UserError
 DEADLINE = 60.0
 DEFAULT_PROJECT = "symphony"
 _FILES = ("Pulumi.yaml", "Pulumi.yml")
-# The file beside a copy of code that records its origin; operations.kept_code writes it.
-ORIGIN = ".symphony-origin.json"
 _STACK = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
 _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -116,10 +113,8 @@ def load(file: Path) -> Workspace:
 
 def _virtualenv(folder: Path, name: str) -> str:
     """Return the virtualenv that a project names; a copy of its code may lack it: that of the original."""
-    if paths.home() in folder.parents and not (folder / name).exists():
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            return str(Path(json.loads(files.read_source(folder.parent / ORIGIN))["folder"], name))
-    return name
+    project = None if (folder / name).exists() else paths.project_of_copy(folder)
+    return str(Path(project, name)) if project else name
 
 
 def require_virtualenv(workspace: Workspace) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from symphony import paths
 from symphony.engine.state.file_store import StackName
-from symphony.operations import kept_code, runs
+from symphony.operations import runs
 from symphony.operations.runs import Run
 from symphony.plan.changes import Component, Components, changes
 
@@ -143,7 +144,7 @@ def _tree(run: Run) -> dict[str, Path] | None:
         os.path.relpath(file, run.code): file
         for folder, _, names in os.walk(run.code)
         for file in (Path(folder, name) for name in names)
-        if not file.is_symlink() and file.name != kept_code.ORIGIN
+        if not file.is_symlink() and file.name != paths.ORIGIN
     }
 
 

@@ -17,7 +17,6 @@ import msgspec
 
 from symphony import files, paths
 from symphony.engine import workspace
-from symphony.engine.workspace import ORIGIN
 from symphony.errors import UserError
 from symphony.operations import git
 from symphony.plan.names import listed
@@ -51,7 +50,7 @@ def origin(folder: Path) -> Origin | None:
     if paths.home() not in folder.parents:
         return None
     try:
-        return msgspec.json.decode(files.read_source(folder.parent / ORIGIN), type=Origin)
+        return msgspec.json.decode(files.read_source(folder.parent / paths.ORIGIN), type=Origin)
     except (OSError, ValueError):
         return None
 
@@ -61,7 +60,7 @@ def set_images(code: Path, images: Mapping[str, str]) -> None:
     recorded = origin(code)
     if recorded is not None and recorded.images != images:
         recorded.images = dict(images)
-        files.replace(code.parent / ORIGIN, msgspec.json.encode(recorded))
+        files.replace(code.parent / paths.ORIGIN, msgspec.json.encode(recorded))
 
 
 def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin, list[str]]:
@@ -83,7 +82,7 @@ def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin
         remedy = "List data files in .gitignore or .symphonyignore"
         raise UserError(too_much[0], where=str(folder), remedy=remedy)
     source = source or Origin(str(to), str(folder), git.state(folder)[0])
-    files.replace(to.parent / ORIGIN, msgspec.json.encode(source))
+    files.replace(to.parent / paths.ORIGIN, msgspec.json.encode(source))
     draft.rename(to)
     return source, missing
 
@@ -119,7 +118,7 @@ def restore(source: Origin, commit: str, diff: Path, to: Path) -> None:
             link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with suppress(FileExistsError):
                 link.symlink_to(_link_target(str(folder / name), str(folder)))
-    files.replace(to.parent / ORIGIN, msgspec.json.encode(source))
+    files.replace(to.parent / paths.ORIGIN, msgspec.json.encode(source))
     draft.rename(to)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from symphony import paths
 from symphony.content import digests, ignore_files
+from symphony.content.code_files import files_of
 
 
 @pytest.fixture
@@ -54,6 +57,24 @@ def test_the_gitignore_at_the_top_of_the_repository_applies(folder: Path) -> Non
     assert code_files(folder / "rl") == ["a.py"]
     assert code_files(folder / "rl" / "sub") == []
     assert ignore_files.rules_above(str(folder / "rl" / "out" / "x"), str(folder / "rl")) is None
+
+
+@pytest.mark.parametrize("repository", ["project", "."])
+def test_a_copy_of_a_project_has_its_rules_and_those_above_it(
+    tmp_path: Path, own_home: Path, repository: str
+) -> None:
+    """The first layout is a home folder that ignores everything, the second a project in a repository."""
+    project, copy = tmp_path / "project", own_home / "work-1" / "code"
+    for folder in (project, copy):
+        put(folder, train_py="", train_log="", out__x="", built__x="", _gitignore="built\n")
+    put(tmp_path, _gitignore="*\n" if repository == "project" else "*.log\n/project/out/\n")
+    for folder in (".", repository):
+        (tmp_path / folder / ".git").mkdir(exist_ok=True)
+    (copy.parent / paths.ORIGIN).write_text(json.dumps({"folder": str(project)}))
+    files = files_of(".", str(copy))
+    assert "train.py" in files
+    assert "built/x" not in files
+    assert files == files_of(".", str(project))
 
 
 def test_files_of_python_editors_and_the_engine_are_not_code(folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from symphony import paths
 from symphony.engine import workspace
 from symphony.engine.state import file_store
 from symphony.engine.workspace import Secret
@@ -92,7 +93,7 @@ def test_a_copy_of_code_uses_the_virtualenv_of_its_project(tmp_path: Path, own_h
     code.mkdir(parents=True)
     (code / "Pulumi.yaml").write_text("name: x\nruntime: {name: python, options: {virtualenv: ../venv}}\n")
     assert workspace.load(code / "Pulumi.yaml").virtualenv == "../venv"
-    (code.parent / workspace.ORIGIN).write_text(f'{{"code": "{code}", "folder": "{tmp_path / "lab"}"}}')
+    (code.parent / paths.ORIGIN).write_text(f'{{"code": "{code}", "folder": "{tmp_path / "lab"}"}}')
     assert workspace.load(code / "Pulumi.yaml").virtualenv == str(tmp_path / "lab" / "../venv")
 
 
