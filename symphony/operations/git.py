@@ -11,6 +11,11 @@ _DEADLINE, _EXPORT_DEADLINE = 5.0, 120.0
 _LONGEST_DIFF = 10_000_000
 # Git must start no monitor, no external diff and no password prompt.
 _QUIET = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false")
+# A diff that `git apply` reads, whatever the settings of the user.
+_DIFF = (
+    *("-c", "diff.relative=false", "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv"),
+    *("--no-color", "--unified=3", "--submodule=short", "--src-prefix=a/", "--dst-prefix=b/"),
+)
 
 
 class Git(msgspec.Struct, frozen=True):
@@ -39,7 +44,7 @@ def state(folder: Path) -> tuple[Git | None, bytes]:
         status = _git(folder, "status", "--porcelain", "-z", "--untracked-files=normal", ".").decode(
             errors="replace"
         )
-        diff = _git(folder, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", ".")
+        diff = _git(folder, *_DIFF, ".")
     except (OSError, subprocess.SubprocessError):
         return None, b""
     changed = tuple(_names(status.split("\0")))

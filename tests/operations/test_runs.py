@@ -393,8 +393,11 @@ def test_a_run_whose_code_is_neither_kept_nor_in_git_is_refused(tmp_path: Path) 
     assert "plain `pulumi up`" in error(git={"commit": commit}, missing=[runs.NOT_KNOWN])
 
 
-@pytest.mark.parametrize("inner", ["", "lab"])
-def test_code_that_is_not_kept_is_restored_from_git(tmp_path: Path, inner: str) -> None:
+@pytest.mark.parametrize(
+    ("inner", "config"),
+    [("", "diff.noprefix=true"), ("lab", "diff.relative=true"), ("lab", "color.ui=always")],
+)
+def test_code_that_is_not_kept_is_restored_from_git(tmp_path: Path, inner: str, config: str) -> None:
     project = tmp_path / "repository" / inner
     project.mkdir(parents=True)
     (project / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
@@ -402,6 +405,7 @@ def test_code_that_is_not_kept_is_restored_from_git(tmp_path: Path, inner: str) 
         (project / name).write_bytes(b"committed\0" if name == "binary" else b"committed\n")
     (project / ".gitignore").write_text("data\n")
     git(tmp_path / "repository", "init")
+    git(tmp_path / "repository", "config", *config.split("="))
     git(tmp_path / "repository", "add", ".")
     git(tmp_path / "repository", "commit", "-m", "first")
     (project / "changed").write_text("of the run\n")
