@@ -88,7 +88,7 @@ def freeze(folder: Path, to: Path, source: Origin | None = None) -> tuple[Origin
 
 
 def restore(source: Origin, commit: str, diff: Path, to: Path) -> None:
-    """Make a copy to run from out of git: a commit, a diff to it, and links to what git does not track.
+    """Make a copy to run from out of git: a commit, a diff to it, and links to all that a commit lacks.
 
     Args:
         source: The origin of the copy.
@@ -107,12 +107,12 @@ def restore(source: Origin, commit: str, diff: Path, to: Path) -> None:
         git.export(folder, commit, draft)
         if diff.is_file():
             git.apply(diff, folder, draft)
-        untracked = git.untracked(folder)
+        links = [*git.untracked(folder), *_remove_submodules(draft)]
     except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or str(error).encode()
         what = f"git cannot restore commit {commit[:12]}: {said.decode(errors='replace').strip()[:500]}"
         raise UserError(what, where=source.folder, remedy="Choose another run") from error
-    for name in untracked:
+    for name in links:
         if folder / name != paths.home() and Path(name).name != "__pycache__":
             link = draft / name
             link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -120,6 +120,15 @@ def restore(source: Origin, commit: str, diff: Path, to: Path) -> None:
                 link.symlink_to(_link_target(str(folder / name), str(folder)))
     files.replace(to.parent / paths.ORIGIN, msgspec.json.encode(source))
     draft.rename(to)
+
+
+def _remove_submodules(exported: Path) -> list[str]:
+    """Remove the submodules of an exported commit, which are its only empty folders; return their names."""
+    empty = [Path(folder) for folder, folders, names in os.walk(exported) if not folders and not names]
+    submodules = [folder for folder in empty if folder != exported]
+    for folder in submodules:
+        folder.rmdir()
+    return [str(folder.relative_to(exported)) for folder in submodules]
 
 
 def keep(

@@ -404,6 +404,8 @@ def test_code_that_is_not_kept_is_restored_from_git(tmp_path: Path, inner: str, 
     for name in ("program", "changed", "binary"):
         (project / name).write_bytes(b"committed\0" if name == "binary" else b"committed\n")
     (project / ".gitignore").write_text("data\n")
+    git(tmp_path, "init", str(project / "submodule"))
+    git(project / "submodule", "commit", "--allow-empty", "-m", "first")
     git(tmp_path / "repository", "init")
     git(tmp_path / "repository", "config", *config.split("="))
     git(tmp_path / "repository", "add", ".")
@@ -430,6 +432,7 @@ def test_code_that_is_not_kept_is_restored_from_git(tmp_path: Path, inner: str, 
     assert (code / "binary").read_bytes() == b"of the run\0"
     assert (code / "data").readlink() == project / "data"
     assert (code / "new").readlink() == project / "new"
+    assert (code / "submodule").readlink() == project / "submodule"
     assert [words for _, words in differences] == ["gone: changed since the commit of that run, and not kept"]
 
 
