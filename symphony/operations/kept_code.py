@@ -161,11 +161,13 @@ def keep(
             return [f"the code: more than {most} are not ignored, which is more than symphony copies"]
     linked: list[str] = []
     before = before and before.resolve()
+    to.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path, is_code in entries:
         name = os.path.relpath(path, folder)
         target = to / name
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_code or path in secret_files or not _copy(path, name, target, before):
+        if path.endswith("/"):
+            target.mkdir(mode=0o700)
+        elif not is_code or path in secret_files or not _copy(path, name, target, before):
             with suppress(FileExistsError):
                 target.symlink_to(_link_target(path, str(folder)))
             if is_code:
@@ -174,7 +176,10 @@ def keep(
 
 
 def _entries(folder: str, rules: IgnoreRules) -> Iterator[tuple[str, bool]]:
-    """Yield every file with whether it is code; of ignored folders only the folders themselves."""
+    """Yield every file with whether it is code, and before its files every folder, with a slash at its end.
+
+    Of ignored folders, only the folders themselves are yielded, as files.
+    """
     inner, home = rules.within(folder), str(paths.home())
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -184,6 +189,7 @@ def _entries(folder: str, rules: IgnoreRules) -> Iterator[tuple[str, bool]]:
             if inner.excludes(f"{entry.path}/" if is_folder else entry.path):
                 yield entry.path, entry.name.startswith(("Pulumi.", ".gitignore", ".symphonyignore"))
             elif is_folder:
+                yield f"{entry.path}/", False
                 yield from _entries(f"{entry.path}/", inner)
             elif entry.is_file(follow_symlinks=False):
                 yield entry.path, True

@@ -294,6 +294,7 @@ def test_the_code_copy_of_a_run_shares_unchanged_files_and_links_ignored_data(tm
     (project / "data").mkdir(parents=True)
     (project / "data" / "x.csv").write_text("1")
     (project / ".gitignore").write_text("data\n")
+    (project / "out" / "models").mkdir(parents=True)
     (project / "train.py").write_text("1")
     (project / "big.bin").write_bytes(b"x")
     os.truncate(project / "big.bin", kept_code.LARGEST + 1)
@@ -302,6 +303,8 @@ def test_the_code_copy_of_a_run_shares_unchanged_files_and_links_ignored_data(tm
     kept_code.keep(project, tmp_path / "2", tmp_path / "1")
     assert (tmp_path / "1" / "train.py").samefile(tmp_path / "2" / "train.py")
     assert (tmp_path / "2" / "data" / "x.csv").read_text() == "1"
+    # Processes may write into empty folders.
+    assert (tmp_path / "2" / "out" / "models").is_dir()
     (project / "train.py").write_text("2")
     assert (tmp_path / "2" / "train.py").read_text() == "1"
 
