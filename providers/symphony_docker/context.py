@@ -149,11 +149,9 @@ def _name_of_dockerfile(source: Source) -> str:
 
 def _names(root: Path, source: Source) -> list[str]:
     """Return the files that .dockerignore, `include` and the rules for credentials select."""
-    from docker.utils.build import PatternMatcher
-
-    ignored: Any = PatternMatcher(_ignore_lines(root, source))
+    ignored = _Patterns(_ignore_lines(root, source))
     includes = [posixpath.normpath(pattern) for pattern in source.include]
-    included: Any = PatternMatcher(includes)
+    included = _Patterns(includes)
     allowed = [posixpath.normpath(path) for path in source.allow]
     own_home = os.path.relpath(paths.home().resolve(), root.resolve())
 
@@ -162,15 +160,50 @@ def _names(root: Path, source: Source) -> list[str]:
             return True
         if secrets.is_left_out(name, is_folder) and not _holds(allowed, name, is_folder):
             return True
-        if not ignored.matches(name):
-            return False
-        exceptions = (pattern.cleaned_pattern for pattern in ignored.patterns if pattern.exclusion)
-        return not (is_folder and any(f"{path}/".startswith(f"{name}/") for path in exceptions))
+        return ignored.matches(name) and not (is_folder and ignored.may_except(name))
 
     roots = sorted({plain_part(pattern) for pattern in includes}) or ["."]
     names = {name: None for top in roots for name in _walk(root, top, is_excluded)}
     includes_all = not includes or "." in includes
     return sorted(name for name in names if name != _IGNORE and (includes_all or included.matches(name)))
+
+
+class _Patterns:
+    """Patterns as in .dockerignore: each matches a path and all below it, and the last match decides."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        from docker.utils.build import PatternMatcher
+
+        patterns: Any = PatternMatcher(lines).patterns
+        self._patterns = [(pattern.cleaned_pattern, pattern.exclusion) for pattern in patterns]
+        # Path -> which patterns match it or a folder above it.
+        self._hits = {"": [False] * len(patterns)}
+        # The folders that contain all exceptions.
+        self._excepted = [plain_part(pattern) for pattern, is_exception in self._patterns if is_exception]
+
+    def matches(self, name: str) -> bool:
+        """Return whether the patterns match a path; docker-py compares one parent only, and ignores case."""
+        from docker.utils.fnmatch import fnmatchcase
+
+        folder = name.rpartition("/")[0]
+        if folder not in self._hits:
+            self.matches(folder)
+        matched, hits = False, [*self._hits[folder]]
+        for i, (pattern, is_exception) in enumerate(self._patterns):
+            # As in BuildKit, an exception to nothing does not hold below its folder.
+            if not hits[i] and is_exception == matched:
+                hits[i] = fnmatchcase(name, pattern)
+            if hits[i]:
+                matched = not is_exception
+        self._hits[name] = hits
+        return matched
+
+    def may_except(self, folder: str) -> bool:
+        """Return whether an exception may match something in a folder."""
+        return any(
+            top == "." or f"{top}/".startswith(f"{folder}/") or f"{folder}/".startswith(f"{top}/")
+            for top in self._excepted
+        )
 
 
 def _holds(allowed: Collection[str], name: str, is_folder: bool) -> bool:
@@ -244,12 +277,9 @@ def _too_large(sizes: Mapping[str, int]) -> tuple[str, str]:
 
 def _missing(root: Path, include: Sequence[str], files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield a problem for each path that includes no file; Docker would report it only at the COPY step."""
-    from docker.utils.build import PatternMatcher
-
     for path in include:
         name = posixpath.normpath(path)
-        matcher: Any = PatternMatcher([name])
-        if name == "." or any(matcher.matches(file) for file in files):
+        if name == "." or any(map(_Patterns([name]).matches, files)):
             continue
         remedy = (
             "Name existing files, folders and globs of the context;"

@@ -183,6 +183,10 @@ def test_the_digest_covers_build_args_stage_and_platform(context_folder: Path) -
         (r"[^x]*" + "\n" + r"!\a.txt", {"a.txt", "x.log"}),
         (r"\*.txt" + "\n*.log", {"a.txt", "sub/b.log", "sub/c.txt", "sub/deep/d.log"}),
         ("# sub\n\n./a.tx?\n[w-y].log", {"sub/b.log", "sub/c.txt", "sub/deep/d.log"}),
+        ("*\n!**/*.txt", {"a.txt", "sub/c.txt"}),
+        ("**\n!sub/**/*.log", {"sub/b.log", "sub/deep/d.log"}),
+        ("**/sub\n!sub/deep/e.log", {"a.txt", "x.log"}),
+        ("SUB\nA.txt\nx.log", {"a.txt", "sub/b.log", "sub/c.txt", "sub/deep/d.log"}),
     ],
 )
 def test_dockerignore_patterns_match_as_in_docker(context_folder: Path, lines: str, left: set[str]) -> None:
