@@ -18,8 +18,7 @@ def files_of(entry: str, folder: str) -> dict[str, str]:
         OSError, RuntimeError, ValueError: A file cannot be read, or `~user` names an unknown user.
     """
     return {
-        _relative_name(path, entry, folder): digests.of_file(path)
-        for path in _matching_files(_absolute_path(entry, folder), folder)
+        _relative_name(path, entry, folder): digests.of_file(path) for path in _matching_files(entry, folder)
     }
 
 
@@ -32,18 +31,20 @@ def _absolute_path(entry: str, folder: str) -> str:
     return os.path.normpath(Path(folder, Path(entry).expanduser()))
 
 
-def _matching_files(pattern: str, folder: str) -> Iterator[str]:
-    """Yield the absolute paths of the files that an absolute path or glob matches."""
+def _matching_files(entry: str, folder: str) -> Iterator[str]:
+    """Yield the absolute paths of the files that an entry matches."""
     # Imported here: the import is slow, and few experiments declare code.
     from pathspec import GitIgnoreSpec
 
     from symphony.content import ignore_files
 
-    base, below = pattern, ""
-    if _WILDCARDS & {*pattern} and not os.path.lexists(pattern):
-        parts = Path(pattern).parts
+    entry = os.path.normpath(entry)
+    base, below = _absolute_path(entry, folder), ""
+    if _WILDCARDS & {*entry} and not os.path.lexists(base):
+        # The name of the project folder may have brackets.
+        parts = Path(entry).parts
         first = next(i for i, part in enumerate(parts) if _WILDCARDS & {*part})
-        base, below = str(Path(*parts[:first])), "/" + "/".join(parts[first:])
+        base, below = _absolute_path(str(Path(*parts[:first])), folder), "/" + "/".join(parts[first:])
     rules = ignore_files.rules_above(base, folder)
     if rules is None or not os.path.lexists(base):
         return

@@ -51,6 +51,10 @@ def test_an_absolute_path_inside_the_project_becomes_relative(project: Path) -> 
     assert [*code(outside, project).files] == [outside]
 
 
+def test_brackets_in_the_name_of_the_project_folder_are_no_glob(project: Path) -> None:
+    assert [*code("agents/*.py", project.rename(project.with_name("project[1]"))).files] == ["agents/net.py"]
+
+
 def test_an_existing_file_with_glob_characters_is_not_a_glob(project: Path) -> None:
     (project / "a[1].py").write_text("")
     assert [*code("a[1].py", project).files] == ["a[1].py"]
