@@ -113,8 +113,8 @@ def _changed_and_lost(target: SelectedStack, run: runs.Run, code: Path) -> Itera
     prefix = git.prefix(Path(run.folder))
     for name in run.git.changed if run.git else ():
         file = name.removeprefix(prefix).rstrip("/")
-        # The record has the settings.
-        if kept_code.is_settings_file(file):
+        # The record has the settings, and Python writes __pycache__ again.
+        if kept_code.is_settings_file(file) or Path(file).name == "__pycache__":
             continue
         if f"/{name}" not in restored and not (code / file).is_symlink():
             yield file

@@ -417,6 +417,8 @@ def test_code_that_is_not_kept_is_restored_from_git(tmp_path: Path, inner: str, 
     (project / "binary").write_bytes(b"of the run\0")
     (project / "data").mkdir()
     (project / "new").write_text("of the run\n")
+    (project / "__pycache__").mkdir()
+    (project / "__pycache__" / "new.pyc").touch()
     (project / "gone").touch()
     (project / "Pulumi.rl.yaml").touch()
     state, diff = read_git_state(project)
