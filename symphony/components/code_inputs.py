@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from symphony import paths
 from symphony.spec.experiment import ExperimentSpec
 from symphony.spec.shared import CodeFiles
 
@@ -31,7 +32,10 @@ def _files_of(entry: str, folder: str) -> CodeFiles:
         exists = code_files.exists(entry, folder)
     except (OSError, RuntimeError, ValueError) as error:
         return CodeFiles(trouble=f"cannot be read: {getattr(error, 'strerror', None) or error}".lower())
-    trouble = (
-        "no file matches, or .gitignore and .symphonyignore exclude all" if exists else "it does not exist"
-    )
+    if entry.startswith("..") and paths.project_of_copy(Path(folder)):
+        trouble = "sweeps and `up --run` run a copy of the project, which lacks what is above the project"
+    elif exists:
+        trouble = "no file matches, or .gitignore and .symphonyignore exclude all"
+    else:
+        trouble = "it does not exist"
     return CodeFiles(trouble=trouble)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from symphony import paths
 from symphony.components.code_inputs import files_of
 from symphony.spec.shared import CodeFiles
 
@@ -74,6 +76,14 @@ def test_an_existing_file_with_glob_characters_is_not_a_glob(project: Path) -> N
 )
 def test_an_entry_without_files_has_a_reason(project: Path, text: str, trouble: str) -> None:
     assert code(text, project) == CodeFiles(trouble=trouble)
+
+
+@pytest.mark.parametrize("text", ["../beside.py", "../*.py"])
+def test_a_copy_of_the_project_lacks_what_is_above_it(project: Path, own_home: Path, text: str) -> None:
+    copy = own_home / "work-1" / "code"
+    copy.mkdir(parents=True)
+    (copy.parent / paths.ORIGIN).write_text(json.dumps({"folder": str(project)}))
+    assert "a copy" in code(text, copy).trouble
 
 
 def test_digests_do_not_depend_on_the_location_of_the_project(project: Path, tmp_path: Path) -> None:
