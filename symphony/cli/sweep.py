@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -110,7 +111,8 @@ def _check(swept: sweep.Sweep, workspace: Workspace) -> None:
         swept.backend = selected.backend.name
         planned = plan_of(selected)
         if isinstance(planned, Planned):
-            sweep.link_secrets(swept, workspace, planned.plan)
+            secrets = runs.secret_files(planned.plan, Path(planned.folder))
+            sweep.link_secrets(swept, workspace, secrets)
 
 
 def _next_trial(swept: sweep.Sweep) -> sweep.Trial | None:

@@ -302,7 +302,9 @@ class Recording:
         self.run = run
         with _missing_on_error(run, "the plan"):
             files.replace(folder / PLAN, json.dumps(_masked(content), indent=1).encode())
-        self._keep_code(run, folder, secret_files(plan, self.folder))
+        # Relative to the folder in which the program runs, as with `main: src/` in Pulumi.yaml.
+        program_folder = Path(content["declared"]["experiment"]["folder"])
+        self._keep_code(run, folder, secret_files(plan, program_folder))
         self._write()
         return ""
 
@@ -418,7 +420,7 @@ def _endings(statuses: Iterable[ProcessStatus]) -> dict[str, Ending]:
 
 
 def secret_files(plan: Mapping[str, Any], folder: Path) -> frozenset[str]:
-    """Return the absolute paths of the files with secrets that a plan names."""
+    """Return the absolute paths of the files with secrets that a plan names; folder: of its program."""
     named = [*plan["secrets"], *(text for row in plan["processes"] for text in row["secret_env"].values())]
     return frozenset(os.path.normpath(folder / Path(str(text)).expanduser()) for text in named)
 

@@ -13,7 +13,7 @@ import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -317,12 +317,13 @@ def freeze(sweep: Sweep, workspace: workspaces.Workspace) -> list[str]:
     return linked
 
 
-def link_secrets(sweep: Sweep, workspace: workspaces.Workspace, plan: Mapping[str, Any]) -> None:
-    """Replace the copied secret files that the plan names with links to the originals."""
-    for file in map(Path, runs.secret_files(plan, sweep.code)):
-        if sweep.code in file.parents and file.is_file() and not file.is_symlink():
+def link_secrets(sweep: Sweep, workspace: workspaces.Workspace, secret_files: Iterable[str]) -> None:
+    """Replace copied secret files, of absolute paths without links, with links to the originals."""
+    code = sweep.code.resolve()
+    for file in map(Path, secret_files):
+        if code in file.parents and file.is_file() and not file.is_symlink():
             file.unlink()
-            file.symlink_to(workspace.folder / file.relative_to(sweep.code))
+            file.symlink_to(workspace.folder / file.relative_to(code))
 
 
 def frozen_project(sweep: Sweep) -> workspaces.Workspace:

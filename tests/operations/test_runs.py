@@ -95,7 +95,12 @@ def test_runs_are_recorded_compared_and_kept_with_their_logs(sandbox: Sandbox) -
 
 def test_secrets_are_not_recorded_in_runs(sandbox: Sandbox) -> None:
     params = 'import pulumi, symphony\nsymphony.params(max_tokens=1, wandb="")\n'
-    sandbox.write(params + PROGRAM.format(word="x"))
+    with (sandbox.folder / "Pulumi.yaml").open("a") as project:
+        project.write("main: src/\n")
+    (sandbox.folder / "src").mkdir()
+    program = PROGRAM.replace("Experiment()", 'Experiment(secret_env={{"W": "wandb.txt"}})')
+    sandbox.write(params + program.format(word="x"), file="src/__main__.py")
+    (sandbox.folder / "src/wandb.txt").write_text("leaked")
     (sandbox.folder / ".env").write_text("KEY=leaked\n")
     (sandbox.folder / "settings.py").write_text(f"T = 'ghp_{'leaked' * 6}'\n")
     sandbox.pulumi("stack", "init", "rl")
@@ -126,7 +131,7 @@ def test_a_record_on_a_full_disk_lists_what_is_missing(
 
     recording = runs.Recording(stacks.read(NAME), "up", tmp_path, {}, ())
     plan = {"backend": "tmux", "services": [], "secrets": [], "processes": []}
-    content = {"plan": plan, "parameters": {}}
+    content = {"plan": plan, "parameters": {}, "declared": {"experiment": {"folder": str(tmp_path)}}}
     assert recording.begin(["a: new"], content) == ""
     assert any("code: No space" in line for line in runs.read(NAME, 1).missing)
     _fill_disk_after(monkeypatch, 2)

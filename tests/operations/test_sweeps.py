@@ -177,7 +177,7 @@ def test_secret_files_are_links_in_frozen_code(tmp_path: Path) -> None:
     grid = sweep.prepare(place, "train", "grid", [{"lr": "1"}])
     sweep.freeze(grid, place)
     assert not (grid.code / "key.txt").is_symlink()
-    sweep.link_secrets(grid, place, {"secrets": ["key.txt"], "processes": []})
+    sweep.link_secrets(grid, place, [str(grid.code.resolve() / "key.txt")])
     assert (grid.code / "key.txt").readlink() == tmp_path / "key.txt"
 
 
