@@ -458,6 +458,8 @@ def _resource_name(urn: str) -> str:
 
 # The types of resources that processes use, and that a restart may change.
 _USED = ("Image", "Secret", "ConfigMap")
+# And on Kubernetes those of the experiment that it may create: the supervisor ends some time after all pods.
+_MADE = ("Secret", "ConfigMap", "ServiceAccount", "Role", "RoleBinding", "Job")
 
 
 class Restart(msgspec.Struct, frozen=True):
@@ -505,6 +507,9 @@ def prepare(stack: stacks.Stack, words: Sequence[str]) -> Restart:
         if resource.type.rpartition(":")[2] in _USED
         or (resource.type == stacks.PROCESS and resource.name in restarted)
     ]
+    if stack.experiment is not None:
+        children = stack.experiment.urn.rpartition("::")[0]
+        targets += [f"{children}$*:*:{kind}::*" for kind in _MADE]
     return Restart(_with_program(stack), tuple(named), workers, sharing, tuple(urns), tuple(targets))
 
 

@@ -124,7 +124,7 @@ def prepare(plan: Plan, spec: ExperimentSpec, context: Context) -> Prepared:
         for name, (_, manifest) in manifests.pods.items()
         if name in resumed
     }
-    manifests = _with_new_supervisor(manifests, live, stale)
+    manifests = _with_new_supervisor(manifests, live, bool(stale) or context.is_partial)
     if manifests.supervisor and (uids := inventory.stale(live, owner, manifests.supervisor[-1])):
         stale[labels.SUPERVISOR] = uids
     ending: dict[str, str] = {}
@@ -159,11 +159,18 @@ def _with_resumed_pods(
     return replace(manifests, pods=pods), resumed
 
 
-def _with_new_supervisor(manifests: Manifests, live: Inventory, stale: Collection[str]) -> Manifests:
-    """Return the manifests with a new attempt of the supervisor if it has ended and pods will start."""
+def _with_new_supervisor(manifests: Manifests, live: Inventory, starts: bool) -> Manifests:
+    """Return the manifests with a new attempt of the supervisor if it has ended and pods start or wait.
+
+    starts: whether the run starts pods that exist.
+    """
     job = live.jobs.get(_name(manifests.supervisor[-1])) if manifests.supervisor else None
     names = [_name(manifest) for _, manifest in manifests.pods.values()]
-    starts = stale or any(name not in live.pods and name not in live.jobs for name in names)
+    starts = starts or any(name not in live.pods and name not in live.jobs for name in names)
+    pods = [pod for pod in ({**live.pods, **live.job_pods}.get(name) for name in names) if pod is not None]
+    starts = starts or any(
+        supervisor.is_gated(pod) and not supervisor.note(pod, supervisor.STOPPED) for pod in pods
+    )
     if job is None or not workloads.completion(job) or not starts:
         return manifests
     new_job = labels.annotated(manifests.supervisor[-1], {labels.ATTEMPT: str(int(time.time()))})

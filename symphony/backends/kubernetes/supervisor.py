@@ -8,6 +8,7 @@ time; only the time without activity (idle_after) then counts from its new start
 
 from __future__ import annotations
 
+import base64
 import datetime
 import email.utils
 import hashlib
@@ -22,6 +23,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -32,6 +34,8 @@ GATE = "symphony/order"
 WHY, BLOCKED, STOPPED = "symphony/why", "symphony/blocked", "symphony/stopped"
 # When it was stopped, by the API server's clock; a container that ended before has ended by itself.
 STOPPED_AT = "symphony/stopped-at"
+# When it started, by the API server's clock: the time for its machine and image counts from then.
+RELEASED = "symphony/released"
 # Why it restarts with a dependency, and, in JSON, the starts of its dependencies when it started.
 RESTARTS, STARTED_WITH = "symphony/restarts", "symphony/started-with"
 # For equal workers: in JSON, the uids of those with which it started; when the first of them was created.
@@ -46,7 +50,7 @@ GROUP, PROCESSES = "symphony/group", "symphony/processes"
 POD = "symphony/pod"
 # The label of the supervisor's pod.
 SUPERVISOR = "symphony/supervisor"
-# The variable with the result of `orders()` in manifests/supervisor_pod.py.
+# The variable with the result of `orders()` in manifests/supervisor_pod.py: JSON, compressed, in base64.
 ORDERS = "SYMPHONY_ORDERS"
 COMPLETED = "the experiment has completed"
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -68,7 +72,7 @@ Wait = Mapping[str, Any]
 
 def main() -> None:
     """Supervise the experiment until all its pods have ended."""
-    orders, api = json.loads(os.environ[ORDERS]), _Api()
+    orders, api = orders_in(os.environ[ORDERS]), _Api()
     may_suspend = bool(orders["equal"]) or any(wait["restart_with"] for wait in orders["waits"])
     over_since: float | None = None
     activity = Activity(orders["idle_after"])
@@ -100,6 +104,11 @@ def main() -> None:
                 f"cannot supervise the experiment now, trying again in {_AGAIN:.0f} s: {error}\n"
             )
             time.sleep(_AGAIN)
+
+
+def orders_in(text: str) -> dict[str, Any]:
+    """Return the orders in the text of the variable."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
 class Activity:
@@ -211,9 +220,9 @@ def _gate_patch(
     before = [_since(pods[name]) for name in workers if name in pods and _goes_on(pods[name], given_up)]
     began = {BEGAN: f"{min(before):.0f}"} if before else {}
     if not failed and not words:
-        start = {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
-        notes = {**began, **_starts(waits, workers, pods)}
-        return {**start, "metadata": {"annotations": notes}} if notes else start
+        notes = {**began, RELEASED: f"{now:.0f}", **_starts(waits, workers, pods)}
+        gates = [{"$patch": "delete", "name": GATE}]
+        return {"spec": {"schedulingGates": gates}, "metadata": {"annotations": notes}}
     why, blocked = "" if failed else f"for {', '.join(words)}", "; ".join(dict.fromkeys(failed))
     notes = {WHY: why, BLOCKED: blocked, **began}
     if all(note(pod, name) == text for name, text in notes.items()):
@@ -275,16 +284,16 @@ def _restart_patch(
 
 
 def _ran(wait: Wait, pods: Mapping[str, Pod], now: float) -> float:
-    """Return for how long a dependency has run; infinity if it does not run now.
+    """Return for how long a dependency has run, or else has had its turn to run.
 
-    0 while the dependency itself waits, so that the deadline does not count then.
+    0 while the dependency itself waits or is replaced, so that the deadline does not count then.
     """
     pod = pods.get(wait["pod"])
-    if pod is not None and is_gated(pod):
+    if pod is None or pod["metadata"].get("deletionTimestamp") or is_gated(pod):
         return 0
-    state = _container(pod or {}, "status", "containerStatuses", wait["container"]).get("state", {})
+    state = _container(pod, "status", "containerStatuses", wait["container"]).get("state", {})
     started = state.get("running", {}).get("startedAt")
-    return now - _seconds(started) if started else math.inf
+    return now - (_seconds(started) if started else max(created_at(pod), float(note(pod, RELEASED) or 0)))
 
 
 def check_wait(wait: Wait, pods: Mapping[str, Pod], given_up: Collection[str]) -> tuple[bool, bool, str]:

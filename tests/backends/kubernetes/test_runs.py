@@ -49,6 +49,29 @@ def uids(live: Live, namespace: str) -> dict[str, str]:
     return {each["metadata"]["name"]: each["metadata"]["uid"] for each in live("pods", namespace)}
 
 
+def test_restart_starts_the_supervisor_again_and_creates_new_secrets(
+    sandbox: Sandbox, stack: str, cluster: Cluster, live: Live
+) -> None:
+    """The supervisor ends minutes after all pods; here after a second."""
+    program = """
+from symphony.backends.kubernetes.manifests import supervisor_pod
+supervisor_pod._SOURCE = supervisor_pod._SOURCE.replace("300.0", "1.0")
+with Experiment("e") as e:
+    prepare = e.new_process("prepare", command="true")
+    train = e.new_process("train", cmds=["echo token $TOKEN"])
+    train.depends_on(prepare, condition="completed")
+"""
+    sandbox.config(stack, supervisorImage=cluster.python_image)
+    up(sandbox, stack, program)
+    sandbox.symphony("wait", stack)
+    wait_for(lambda: live("jobs", stack)[0]["status"].get("succeeded"), 90, "the supervisor has ended")
+    (sandbox.folder / "token").write_text("hush")
+    sandbox.write(program.replace("Experiment(", 'Experiment(secret_env={"TOKEN": "token"}, name='))
+    sandbox.symphony("restart", stack, "train", "-y", timeout=120)
+    sandbox.symphony("wait", stack, "--timeout", "90s")
+    assert "token hush" in sandbox.symphony("logs", stack, "train").out
+
+
 def test_logs_are_followed_across_restarts(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:
     up(
         sandbox,

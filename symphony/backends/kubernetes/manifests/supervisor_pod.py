@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -101,12 +103,14 @@ def _log_probes(plan: Plan) -> list[tuple[PlannedProcess, Probe]]:
 def _job_spec(
     plan: Plan, settings: Settings, experiment: str, own: Mapping[str, str], name: str, owner: str
 ) -> dict[str, Any]:
-    own_orders = orders(plan, settings, experiment, paths.stack_of(owner))
+    text = json.dumps(orders(plan, settings, experiment, paths.stack_of(owner)))
+    # A variable may have 128 KiB, and base64 has no `$`, which Kubernetes would expand.
+    packed = base64.b64encode(zlib.compress(text.encode())).decode()
     container = {
         "name": "supervisor",
         "image": settings.supervisor_image,
         "command": ["python3", "-uc", _SOURCE],
-        "env": [{"name": supervisor.ORDERS, "value": json.dumps(own_orders)}],
+        "env": [{"name": supervisor.ORDERS, "value": packed}],
         "resources": {
             "requests": {"cpu": "10m", "memory": "64Mi"},
             "limits": {"cpu": "500m", "memory": "512Mi"},

@@ -72,7 +72,7 @@ def test_the_role_of_the_supervisor_covers_only_pods_of_its_experiment():
     names = {each["metadata"]["name"] for each in (account, role, binding, job)}
     assert {*names, binding["roleRef"]["name"], binding["subjects"][0]["name"]} == {"symphony-supervisor"}
     spec = job["spec"]["template"]["spec"]
-    orders = json.loads(spec["containers"][0]["env"][0]["value"])
+    orders = supervisor.orders_in(spec["containers"][0]["env"][0]["value"])
     assert orders["pods"] == {"train": [0], "agents": [1]}
     assert [(each["pod"], each["container"], each["condition"]) for each in orders["waits"]] == [
         ("agents", "0", "ready"),
@@ -96,7 +96,7 @@ def test_equal_workers_in_several_pods_are_made_again_by_jobs_and_start_together
     suspends = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["patch"]}
     assert {**suspends, "resourceNames": ["train-0", "train-1"]} in role["rules"]
     (orders,) = job["spec"]["template"]["spec"]["containers"][0]["env"]
-    assert json.loads(orders["value"])["equal"] == [["train-0", "train-1"]]
+    assert supervisor.orders_in(orders["value"])["equal"] == [["train-0", "train-1"]]
 
 
 def test_an_experiment_without_dependencies_has_no_supervisor():
