@@ -15,7 +15,7 @@ from symphony.backends.kubernetes import inventory, pod_status
 from symphony.backends.kubernetes.api.client import Body, Client, Refused, Unreachable, path_of
 from symphony.backends.kubernetes.api.fields import mapping, text
 from symphony.backends.kubernetes.manifests import labels, workloads
-from symphony.backends.observe import LogLine
+from symphony.backends.observe import LogLine, State
 from symphony.plan.names import printable
 
 _CONCURRENT_READS = 16
@@ -230,9 +230,10 @@ class _Reader:
             time.sleep(_POLL_SECONDS)
 
     def is_started_again(self, pods: Mapping[str, Body]) -> bool:
-        """Return whether the process has a new pod since its log was read to the end."""
-        uid = text(pods.get(self.container.pod), "metadata", "uid")
-        return uid not in ("", self._uid)
+        """Return whether the process has a new pod, or was unblocked, since its log was read to the end."""
+        pod = pods.get(self.container.pod)
+        uid = text(pod, "metadata", "uid")
+        return uid not in ("", self._uid) or self._state(pod) in ("waiting", "running")
 
     def _ends_after(self, at_end: bool, ended: threading.Event) -> tuple[list[Body], list[LogLine]]:
         """Return the newest pod after its log was read, and lines for the ends of starts.
@@ -248,17 +249,21 @@ class _Reader:
                 return latest, ends
             time.sleep(_POLL_SECONDS / 2)
 
+    def _state(self, pod: Body | None) -> State:
+        return pod_status.status("", self.container.name, pod).state
+
     def _runs(self, pod: Body) -> bool:
-        return pod_status.status("", self.container.name, pod).state == "running"
+        return self._state(pod) == "running"
 
     def _is_over(self, pod: Body) -> bool:
-        state = pod_status.status("", self.container.name, pod).state
-        if state not in ("completed", "failed", "lost"):
+        state = self._state(pod)
+        if state not in ("completed", "failed", "lost", "blocked", "stopped"):
             return False
         if state != "lost" and text(pod, "metadata", "deletionTimestamp"):
             # An `up` that restarts the process deletes its pod first.
             return False
-        if state == "completed" or not workloads.is_controlled(pod):
+        # The supervisor also holds the next pod of a stopped Job.
+        if state not in ("failed", "lost") or not workloads.is_controlled(pod):
             return True
         return self.container.pod not in inventory.active_jobs(self._client, self._namespace)
 

@@ -13,9 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from symphony.backends.kubernetes import logs as reader
-from symphony.backends.kubernetes import pod_status
+from symphony.backends.kubernetes import pod_status, supervisor
 from symphony.backends.kubernetes.api.client import Refused, Unreachable
 from symphony.backends.kubernetes.logs import Container
+from symphony.backends.kubernetes.manifests import labels
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Api, Asked, chunked, serving, thing
 
@@ -272,10 +273,65 @@ class TwoPods:
             answer = self.of[place.path.split("/")[-2]]()
             return (200, answer) if isinstance(answer, bytes) else answer
         name = parse_qs(place.query)["labelSelector"][0].rpartition("=")[2]
+        return 200, {"items": [self.pod(name)]}
+
+    def pod(self, name: str) -> dict[str, Any]:
         status = {"name": name, "restartCount": 0, "state": self.state, "ready": False}
         phase = "Running" if self.state is RUNNING else "Succeeded"
         more = {"phase": phase, "containerStatuses": [status]}
-        return 200, {"items": [thing("Pod", name, name, spec={"containers": [{"name": name}]}, status=more)]}
+        return thing("Pod", name, name, "o", spec={"containers": [{"name": name}]}, status=more)
+
+
+@pytest.mark.parametrize("why", [supervisor.COMPLETED, "the time limit of 30 s (stop_after) is over"])
+def test_following_ends_with_a_pod_that_the_supervisor_has_stopped(why: str) -> None:
+    class Stopped(Node):
+        def pod(self) -> dict[str, Any]:
+            pod = super().pod()
+            if self.state is not RUNNING:
+                notes = {supervisor.STOPPED: why, supervisor.STOPPED_AT: "1767225600"}
+                pod["metadata"]["annotations"] |= notes
+                pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "a", "controller": True}]
+                pod["status"]["phase"] = "Failed"
+            return pod
+
+    with serving(Stopped(chunked(stamped(1)), chunked(stamped(2)))) as api:
+        assert texts(api, follow=True) == ["n 1", "n 2", ENDS]
+
+
+def test_following_continues_with_a_blocked_process_that_starts_while_another_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "_LOOK_AGAIN", 0.0)
+
+    class Blocked(TwoPods):
+        is_blocked = True
+
+        def __call__(self, asked: Asked) -> Answer:
+            if urlsplit(asked.path).path.endswith("/log"):
+                return super().__call__(asked)
+            selected = parse_qs(urlsplit(asked.path).query)["labelSelector"][0]
+            if selected == labels.OURS:
+                # The reader looks whether `b`, which it no longer follows, was started again.
+                self.is_blocked = False
+            names = "ab" if selected == labels.OURS else selected[-1]
+            return 200, {"items": [self.pod(name) for name in names]}
+
+        def pod(self, name: str) -> dict[str, Any]:
+            pod = super().pod(name)
+            if name == "b" and self.is_blocked:
+                pod["metadata"]["annotations"][supervisor.BLOCKED] = "a is not ready after 9 s"
+                pod["spec"]["schedulingGates"] = [{"name": supervisor.GATE}]
+            return pod
+
+    def answer_b() -> Answer | bytes:
+        if pair.is_blocked:
+            return NOT_STARTED
+        pair.state = ENDED
+        return chunked(stamped(2))
+
+    pair = Blocked(a=lambda: chunked(stamped(1)), b=answer_b)
+    with serving(pair) as api:
+        assert [text for text in texts(api, "a", "b", follow=True) if text != ENDS] == ["n 1", "n 2"]
 
 
 def test_an_unreachable_node_costs_only_the_logs_of_its_own_pods() -> None:
