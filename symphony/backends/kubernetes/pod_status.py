@@ -196,7 +196,9 @@ def _supervisor_condition(pod: Values) -> _Condition | None:
         if stopped := why(supervisor.STOPPED):
             return _stop_condition(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)
         return "waiting", why(supervisor.WHY), made
-    if (stopped := why(supervisor.STOPPED)) and text(pod, "status", "phase") == "Failed":
+    # Only kubelet ends a pod, so one without a node stays Pending.
+    is_over = text(pod, "status", "phase") == "Failed" or not text(pod, "spec", "nodeName")
+    if (stopped := why(supervisor.STOPPED)) and is_over:
         return _stop_condition(stopped, float(why(supervisor.STOPPED_AT) or 0) or None)
     return None
 

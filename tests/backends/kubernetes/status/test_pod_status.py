@@ -212,6 +212,14 @@ def test_a_pod_stopped_with_its_experiment_is_completed_or_stopped_but_not_faile
     assert pod_status.is_good(stopped) == is_completed
 
 
+def test_a_stopped_pod_that_never_got_a_node_is_stopped_although_it_stays_pending() -> None:
+    notes = {"annotations": {supervisor.STOPPED: "the time limit of 60 s (stop_after) is over"}}
+    stopped = pod(None, phase="Pending", conditions=UNSCHEDULED, metadata=notes)
+    assert pod_status.status("a", "a", stopped).state == "waiting", "kubelet is about to end it"
+    del stopped["spec"]["nodeName"]
+    assert pod_status.status("a", "a", stopped).state == "stopped"
+
+
 def test_a_process_that_failed_before_the_stop_stays_failed() -> None:
     notes = {supervisor.STOPPED: "a failed", supervisor.STOPPED_AT: "1767225660"}
     times = {
