@@ -340,10 +340,11 @@ def _status_of(
         else:
             pod = pods.get(process["pod_name"])
             status = pod_status.status(path, process["container_name"], pod, events)
+            trouble = pod_status.supervisor_trouble(process, pods, job_statuses)
             if pod is not None and supervisor.is_gated(pod):
-                status = pod_status.gated_status(status, process, pods)
+                status = pod_status.gated_status(status, process, trouble)
             elif status.state == "running" and not status.why:
-                status = replace(status, why=pod_status.supervisor_trouble(process, pods))
+                status = replace(status, why=trouble)
             statuses.append(status)
     return [replace(status, code=recorded.processes[status.path].get("code", "")) for status in statuses]
 
@@ -399,12 +400,7 @@ def _with_balancers(
 
 def _job_statuses(client: Client, recorded: Recorded, pods: Mapping[str, Values]) -> dict[str, JobStatus]:
     """Return the statuses of missing and ended pods whose Jobs are complete or create another pod."""
-    kinds = {
-        str(process["pod_name"]): process["controller"]["kind"]
-        for process in recorded.processes.values()
-        if process.get("controller")
-    }
-    return reasons.job_statuses(client, recorded.physical_name, kinds, pods)
+    return reasons.job_statuses(client, recorded.physical_name, recorded.processes.values(), pods)
 
 
 def _processes(resource: Resource) -> dict[str, dict[str, Any]]:

@@ -45,6 +45,8 @@ _HOPELESS = (*NO_IMAGE, *NOT_STARTED, "CrashLoopBackOff")
 _UNMOUNTED = ("FailedMount", "FailedAttachVolume")
 SANDBOX_FAILURES = ("FailedCreatePodSandBox", "NetworkNotReady")
 _PROGRESS = ("Pulling", "Pulled", "Created", "Started")
+# The beginning of the reason for which a Job has no pod.
+NOT_CREATED = "not created: "
 
 # (state, reason, since)
 _Condition = tuple[State, str, float | None]
@@ -79,30 +81,40 @@ def status(
     )
 
 
-def gated_status(
-    status: ProcessStatus, process: Mapping[str, Any], pods: Mapping[str, Values]
-) -> ProcessStatus:
+def gated_status(status: ProcessStatus, process: Mapping[str, Any], trouble: str) -> ProcessStatus:
     """Return the status of a gated process with its waits, and with the supervisor's trouble if it has any.
 
     Args:
         status: The status of the process.
         process: The inputs and outputs of the process in the state.
-        pods: The pods of the experiment, by the names of their manifests.
+        trouble: Why the supervisor does not run; empty if it may run.
     """
     waits = tuple(dict.fromkeys(f"{wait['path']} ({wait['condition']})" for wait in process["waits_for"]))
     why = status.why or f"for {', '.join(waits) or 'the other workers'}"
-    if status.state == "waiting" and (trouble := supervisor_trouble(process, pods)):
+    if status.state == "waiting" and trouble:
         # It waits for the cluster, which an `up` reports as a failure.
         return replace(status, why=f"{why}; {trouble}")
     return replace(status, why=why, waits_for=waits)
 
 
-def supervisor_trouble(process: Mapping[str, Any], pods: Mapping[str, Values]) -> str:
-    """Return why the supervisor, which starts and stops a process, does not run; empty if it may run."""
+def supervisor_trouble(
+    process: Mapping[str, Any], pods: Mapping[str, Values], job_statuses: Mapping[str, _Condition]
+) -> str:
+    """Return why the supervisor, which starts and stops a process, does not run; empty if it may run.
+
+    Args:
+        process: The inputs and outputs of the process in the state.
+        pods: The pods of the experiment, by the names of their manifests.
+        job_statuses: The statuses of missing and ended pods with a Job, by the same names.
+    """
     name = process.get("supervisor", "")
-    if (pod := pods.get(name)) is None or not is_hopeless(pod):
-        return ""
-    return f"the supervisor {name}, which starts and stops it, does not run: {statuses(pod)[0].why}"
+    if (pod := pods.get(name)) is not None:
+        why = statuses(pod)[0].why if is_hopeless(pod) else ""
+    else:
+        why = job_statuses[name][1] if name in job_statuses else ""
+        # Otherwise the Job is about to create the pod.
+        why = why if why.startswith(NOT_CREATED) else ""
+    return f"the supervisor {name}, which starts and stops it, does not run: {why}" if why else ""
 
 
 def statuses(pod: Values) -> list[ProcessStatus]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from symphony.backends.kubernetes import inventory, pod_status, supervisor
 from symphony.backends.kubernetes.api.client import Client, Refused, path_of
@@ -70,16 +71,22 @@ def refusal(event: Values) -> str:
 
 
 def job_statuses(
-    client: Client, namespace: str, kinds: Mapping[str, str], pods: Mapping[str, Values]
+    client: Client, namespace: str, processes: Iterable[Mapping[str, Any]], pods: Mapping[str, Values]
 ) -> dict[str, JobStatus]:
     """Return the status of missing and ended pods whose Jobs are complete or create another pod.
 
     Args:
         client: The cluster.
         namespace: The namespace of the experiment.
-        kinds: The kind of each pod's controller, by the name of the pod's manifest.
+        processes: The inputs and outputs of the processes in the state; their supervisor has a Job too.
         pods: The existing pods, by the names of their manifests.
     """
+    kinds: dict[str, str] = {}
+    for process in processes:
+        if process.get("controller"):
+            kinds[process["pod_name"]] = process["controller"]["kind"]
+        if process.get("supervisor"):
+            kinds[process["supervisor"]] = workloads.JOB
     missing = {
         name: kind
         for name, kind in kinds.items()
@@ -110,7 +117,7 @@ def _job_warnings(client: Client, namespace: str) -> dict[str, str]:
     events = events_of(client, namespace, f"involvedObject.kind={workloads.JOB},type=Warning")
     events.sort(key=lambda event: pod_status.event_time(event) or 0.0)
     return {
-        text(event, "involvedObject", "uid"): f"not created: {refused}"
+        text(event, "involvedObject", "uid"): f"{pod_status.NOT_CREATED}{refused}"
         if (refused := refusal(event))
         else _reason_of(event)
         for event in events

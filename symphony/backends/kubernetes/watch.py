@@ -68,7 +68,8 @@ def watch(
     - when an image cannot be pulled;
     - after `limit` seconds.
     A process without a declared probe that does not listen on what it binds is waited for some seconds only.
-    A pod that is held until another process completes or ends is not waited for; other held pods are.
+    A pod that is held until another process completes or ends is not waited for; other held pods are,
+    but only for `patience` while a pod is missing.
 
     Raises:
         Unreachable: The API server no longer answers.
@@ -168,7 +169,9 @@ class _Trouble:
         self.lacking = {name: self.lacking.get(name, now) for name in names}
         if any(since < now - min(self.patience, _IMAGE_PATIENCE) for since in self.lacking.values()):
             return True
-        hopeful = [pod for pod in waiting if pod is not None and not _is_hopeless(pod, events)]
+        # A held pod does not start while its supervisor, or a pod that it waits for, is missing.
+        able = [pod for pod in waiting if pod and not (None in waiting and supervisor.is_gated(pod))]
+        hopeful = [pod for pod in able if not _is_hopeless(pod, events)]
         if not all(map(_has_crashed, hopeful)):
             self.hopeless_since = None
             return False

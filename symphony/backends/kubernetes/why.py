@@ -133,7 +133,9 @@ def read_chain(client: Client, recorded: Recorded, path: str, name: str) -> list
 
 def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]) -> Facts:
     planned = str(recorded["pod_name"])
-    pod = inventory.pod_of(client, namespace, planned)
+    names = filter(None, (planned, text(recorded, "supervisor")))
+    pods = {name: pod for name in names if (pod := inventory.pod_of(client, namespace, name))}
+    pod = pods.get(planned)
     controller = text(recorded, "controller", "kind")
     name = text(pod, "metadata", "name") or planned
     uid = text(pod, "metadata", "uid") or text(recorded, "uid")
@@ -142,14 +144,12 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
     def lines(container: str, previous: bool) -> tuple[str, ...]:
         return tuple(last_lines(client, namespace, name, container, _LINES, previous=previous))
 
-    supervisor_name = text(recorded, "supervisor")
-    supervisor_pod = inventory.pod_of(client, namespace, supervisor_name) if supervisor_name else None
-    supervisors = {supervisor_name: supervisor_pod} if supervisor_pod else {}
+    job_statuses = reasons.job_statuses(client, namespace, [recorded], pods)
+    trouble = pod_status.supervisor_trouble(recorded, pods, job_statuses)
     held = None
     if pod is not None and supervisor.is_gated(pod):
         status = pod_status.status(path, str(recorded["container_name"]), pod)
-        held = pod_status.gated_status(status, recorded, supervisors)
-    kinds, pods = {planned: controller} if controller else {}, {planned: pod} if pod else {}
+        held = pod_status.gated_status(status, recorded, trouble)
     services = client.items(path_of("services", namespace), labelSelector=labels.OURS)
     return Facts(
         path=path,
@@ -161,8 +161,8 @@ def _read(client: Client, namespace: str, path: str, recorded: Mapping[str, Any]
         schedulable=lambda: _schedulable(client, pod or {}),
         controller=controller,
         held=held,
-        unsupervised=pod_status.supervisor_trouble(recorded, supervisors),
-        job_status=reasons.job_statuses(client, namespace, kinds, pods).get(planned),
+        unsupervised=trouble,
+        job_status=job_statuses.get(planned),
     )
 
 

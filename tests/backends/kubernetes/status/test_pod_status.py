@@ -193,11 +193,12 @@ def test_a_pod_without_its_gate_no_longer_mentions_gates() -> None:
 def test_a_gated_pod_reports_that_its_supervisor_does_not_run() -> None:
     facts = {"waits_for": [{"path": "b", "condition": "ready"}], "supervisor": "s"}
     keeper = pod(waits("ErrImagePull", "no such image"))
-    status = pod_status.gated_status(pod_status.status("a", "a", gated()), facts, {"s": keeper})
+    trouble = pod_status.supervisor_trouble(facts, {"s": keeper}, {})
+    status = pod_status.gated_status(pod_status.status("a", "a", gated()), facts, trouble)
     assert status.waits_for == (), "so `up` reports a failure"
     assert all(word in status.why for word in ("b (ready)", "ErrImagePull"))
     worker = pod_status.gated_status(
-        pod_status.status("a", "a", gated()), {**facts, "waits_for": []}, {"s": keeper}
+        pod_status.status("a", "a", gated()), {**facts, "waits_for": []}, trouble
     )
     assert worker.why.startswith("for the other workers; "), "equal workers wait for each other"
 

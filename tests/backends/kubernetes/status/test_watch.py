@@ -17,7 +17,7 @@ from symphony.backends.kubernetes import watch as watching
 from symphony.backends.observe import ProcessStatus, Recorded
 from symphony.errors import SymphonyError
 from tests.backends.kubernetes.scripted_api import MISSING, Answer, Api, Asked, chunked, serving, thing
-from tests.backends.kubernetes.status.test_pod_status import EVICTED, GOING, RUNS, ended, pod, waits
+from tests.backends.kubernetes.status.test_pod_status import EVICTED, GOING, RUNS, ended, gated, pod, waits
 
 Body = dict[str, Any]
 OWNER = "symphony/rl#1"
@@ -276,6 +276,23 @@ def test_events_of_an_earlier_job_with_the_same_name_are_ignored(
     refused = event("FailedCreate", involvedObject=about, message=message)
     result = status_now(Pods(clock, lambda _: [], jobs=[job], events=[refused]), controller={"kind": "Job"})
     assert result.why == why
+
+
+def test_watch_gives_up_and_tells_why_the_cluster_refuses_the_supervisor(clock: Clock) -> None:
+    facts = {"waits_for": [{"path": "b", "condition": "ready"}], "supervisor": "s"}
+    refused = event(
+        "FailedCreate",
+        involvedObject={"kind": "Job", "name": "s", "uid": "u"},
+        message='Error creating: pods "s-9lk8t" is forbidden: exceeded quota: q',
+    )
+    job = thing("Job", "s", owner=OWNER, status={})
+    starting = Pods(clock, lambda _: [gated()], jobs=[job])
+    assert status_now(starting, **facts).why == "for b (ready)", "its Job is about to create its pod"
+    result = status_after_watch(Pods(clock, lambda _: [gated()], jobs=[job], events=[refused]), **facts)
+    assert (result.state, result.waits_for) == ("waiting", ())
+    assert "supervisor s" in result.why
+    assert "exceeded quota: q" in result.why
+    assert 60 < clock.now < 80
 
 
 def test_a_job_with_a_pod_stuck_on_a_dead_node_does_not_promise_another_pod(clock: Clock) -> None:
