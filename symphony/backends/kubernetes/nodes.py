@@ -48,7 +48,9 @@ def read_pools(client: Client) -> tuple[Pool, ...]:
 
 
 def _pool(name: str, nodes: Sequence[Values], claimed: Mapping[str, Amounts]) -> Pool:
-    labels = mapping(nodes[0], "metadata", "labels")
+    first, *others = (mapping(node, "metadata", "labels") for node in nodes)
+    # The zone and the hostname may differ between the nodes of a pool.
+    labels = {key: label for key, label in first.items() if all(own.get(key) == label for own in others)}
     free_of = [allocatable(node) - claimed.get(text(node, "metadata", "name"), Amounts()) for node in nodes]
     kinds = ("cpu", "memory", "gpus", "pods")
     free = Amounts(*(min(getattr(amounts, kind) for amounts in free_of) for kind in kinds))
@@ -59,7 +61,7 @@ def _pool(name: str, nodes: Sequence[Values], claimed: Mapping[str, Amounts]) ->
         machine_type=text(labels, "node.kubernetes.io/instance-type"),
         cpu=float(amount(capacity.get("cpu")) or 0),
         memory=_integer(capacity.get("memory")),
-        labels={key: str(value) for key, value in labels.items()},
+        labels=labels,
         taints=tuple(_taints(nodes[0])),
         gpu_type=text(labels, GPU_LABEL),
         gpus=free.gpus,

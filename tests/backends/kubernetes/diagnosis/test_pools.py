@@ -10,6 +10,7 @@ from symphony.backends.kubernetes import nodes as cluster_nodes
 from symphony.backends.kubernetes import why
 from symphony.backends.kubernetes.manifests.labels import POOL, POOL_MAX
 from symphony.placement.pool import POOL_LABEL
+from tests.backends.kubernetes.scripted_api import serving
 
 Body = dict[str, Any]
 
@@ -67,6 +68,15 @@ def test_why_combines_reductions_that_only_help_together():
     assert result == (
         "It would fit with 1 more node of pool gpu, whose max of 2 is reached, or cpu <= 3 and memory <= 10Gi"
     )
+
+
+def test_a_pool_has_the_labels_that_all_its_nodes_share() -> None:
+    nodes = [node("a"), node("b")]
+    for each, zone in zip(nodes, ("z-1", "z-2"), strict=True):
+        each["metadata"]["labels"] |= {"topology.kubernetes.io/zone": zone, "team": "rl"}
+    with serving(lambda asked: (200, {"items": nodes if asked.path.endswith("/nodes") else []})) as api:
+        (pool,) = cluster_nodes.read_pools(api.client())
+    assert (pool.labels, pool.zones) == ({POOL_LABEL: "gpu", "team": "rl"}, ("z-1", "z-2"))
 
 
 @pytest.mark.parametrize(
