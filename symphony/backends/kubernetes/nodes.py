@@ -73,8 +73,12 @@ def _pool(name: str, nodes: Sequence[Values], claimed: Mapping[str, Amounts]) ->
 
 def _taints(node: Values) -> Iterable[Taint]:
     for taint in listing(node, "spec", "taints"):
-        if not text(taint, "key").startswith(_TEMPORARY_TAINTS):
+        if not _is_temporary(taint):
             yield Taint(text(taint, "key"), text(taint, "value"), text(taint, "effect"))
+
+
+def _is_temporary(taint: Values) -> bool:
+    return text(taint, "key").startswith(_TEMPORARY_TAINTS)
 
 
 def allocatable(node: Values) -> Amounts:
@@ -124,7 +128,7 @@ def remedy_of(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> s
     """Return what would let a pending pod be scheduled, such as `It would fit with cpu <= 1.8`.
 
     If no node has the labels that the pod selects, or the pod does not tolerate a taint, the remedy names the
-    label or the toleration.
+    label, or the toleration or taint.
 
     Args:
         pod: The pending pod.
@@ -141,7 +145,12 @@ def remedy_of(pod: Values, nodes: Sequence[Values], pods: Iterable[Values]) -> s
         )
     tolerated = [node for node in selected if not _untolerated_taints(pod, node)]
     if not tolerated:
-        taint = _untolerated_taints(pod, selected[0])[0]
+        # Temporary taints come last: a toleration would place the pod on a node that cannot run it.
+        untolerated = [(node, taint) for node in selected for taint in _untolerated_taints(pod, node)]
+        node, taint = min(untolerated, key=lambda pair: _is_temporary(pair[1]))
+        if _is_temporary(taint):
+            name = text(node, "metadata", "name")
+            return f"Wait until node {name} has no taint {taint['key']}, or add a node like it"
         fields = [name for name in ("key", "value", "effect") if taint.get(name)]
         arguments = ", ".join(f'{name}="{taint[name]}"' for name in fields)
         return f"It would fit with add_toleration({arguments})"

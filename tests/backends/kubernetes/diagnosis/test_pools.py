@@ -53,8 +53,18 @@ def pod(cpu: str = "5", most: str = "2", node_name: str = "", memory: str = "0")
             [],
             'It would fit with add_toleration(key="x", effect="NoSchedule")',
         ),
+        (
+            [node("a", taint="node.kubernetes.io/disk-pressure"), node("b", taint="x")],
+            [],
+            'It would fit with add_toleration(key="x", effect="NoSchedule")',
+        ),
+        (
+            [node("a", taint="node.kubernetes.io/unschedulable")],
+            [],
+            "Wait until node a has no taint node.kubernetes.io/unschedulable, or add a node like it",
+        ),
     ],
-    ids=["empty", "full", "max", "taint"],
+    ids=["empty", "full", "max", "taint", "a temporary taint and another", "temporary taint"],
 )
 def test_why_says_what_a_pool_lacks_for_the_pod(nodes: list[Body], taken: list[str], words: str):
     nodes = [*nodes, node("other", pool="cpu")]
