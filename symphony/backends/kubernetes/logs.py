@@ -6,7 +6,7 @@ import heapq
 import queue
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import repeat
@@ -47,19 +47,20 @@ def merge(
     namespace: str,
     containers: Sequence[Container],
     *,
-    follow: bool,
+    alive: Callable[[], bool] | None,
     since: float | None,
     tail: int | None,
 ) -> Iterator[LogLine]:
-    """Yield the lines of processes in the order of time; with follow, until all have ended.
+    """Yield the lines of processes in the order of time; with alive, also new lines until it returns False.
 
+    alive: called when all processes have ended.
     since: by the clock of this machine; the lines carry the times of the nodes.
     """
     since = since + client.clock_skew if since else since
     readers = [_Reader(client, namespace, container) for container in containers]
     yield from heapq.merge(*_pasts(readers, since, tail), key=lambda line: line.time or 0)
-    if follow:
-        yield from _following(client, namespace, readers)
+    if alive is not None:
+        yield from _following(client, namespace, readers, alive)
 
 
 def _pasts(readers: Sequence[_Reader], since: float | None, tail: int | None) -> list[list[LogLine]]:
@@ -87,10 +88,12 @@ def last_lines(
     return [line for line in lines if line]
 
 
-def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> Iterator[LogLine]:
+def _following(
+    client: Client, namespace: str, readers: Sequence[_Reader], alive: Callable[[], bool]
+) -> Iterator[LogLine]:
     """Yield new lines until all processes have ended; each log is followed by a thread.
 
-    While any process runs, an `up` may restart the ended ones, so they are looked at again.
+    An `up` may restart the ended processes, so they are looked at again until then.
     """
     lines: queue.SimpleQueue[LogLine | Exception | _Reader] = queue.SimpleQueue()
     ended = threading.Event()
@@ -109,7 +112,7 @@ def _following(client: Client, namespace: str, readers: Sequence[_Reader]) -> It
     try:
         for reader in readers:
             threading.Thread(target=pump, args=(reader,), daemon=True).start()
-        while len(finished) < len(readers):
+        while len(finished) < len(readers) or alive():
             if finished and time.monotonic() - looked > _LOOK_AGAIN:
                 looked = time.monotonic()
                 pods = labels.by_pod(client.items(path_of("pods", namespace), labelSelector=labels.OURS))

@@ -146,7 +146,7 @@ def logs(
         for path, process in processes
     ]
     client, namespace = client_for(recorded), recorded.physical_name
-    return log_lines.merge(client, namespace, containers, follow=alive is not None, since=since, tail=tail)
+    return log_lines.merge(client, namespace, containers, alive=alive, since=since, tail=tail)
 
 
 def watch(

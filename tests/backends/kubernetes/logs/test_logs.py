@@ -62,14 +62,23 @@ class Node:
         )
 
 
+def has_ended() -> bool:
+    """Return that no process lives and no command restarts one."""
+    return False
+
+
 def lines(api: Api, *, follow: bool = False, since: float | None = None) -> list[str]:
-    result = reader.merge(api.client(), "n", [CONTAINER], follow=follow, since=since, tail=None)
+    result = reader.merge(
+        api.client(), "n", [CONTAINER], alive=has_ended if follow else None, since=since, tail=None
+    )
     return [line.text for line in result if not line.ended]
 
 
 def texts(api: Api, *names: str, follow: bool = False, tail: int | None = None) -> list[str]:
     containers = [Container(name, name, name) for name in names or ["a"]]
-    result = reader.merge(api.client(), "n", containers, follow=follow, since=None, tail=tail)
+    result = reader.merge(
+        api.client(), "n", containers, alive=has_ended if follow else None, since=None, tail=tail
+    )
     return [line.text for line in result]
 
 
@@ -182,9 +191,33 @@ def test_following_continues_with_the_new_pod_after_up_replaced_it() -> None:
 
     node = Replaced(*[chunked(stamped(1))] * 3, chunked(stamped(3)), chunked(stamped(3, 4)), chunked())
     with serving(node) as api:
-        result = reader.merge(api.client(), "n", [CONTAINER], follow=True, since=None, tail=None)
+        result = reader.merge(api.client(), "n", [CONTAINER], alive=has_ended, since=None, tail=None)
         expected = ["n 1", "ended: exit 137 (SIGKILL)", "n 3", "n 4", "ended: exit 0"]
         assert [line.text for line in result] == expected
+
+
+def test_following_continues_with_the_new_pod_of_an_ended_process_while_up_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "_LOOK_AGAIN", 0.0)
+
+    class Ended(Node):
+        uid = "u"
+
+        def pod(self) -> dict[str, Any]:
+            pod = super().pod()
+            pod["metadata"]["uid"] = self.uid
+            return pod
+
+    def up_runs() -> bool:
+        has_replaced, node.uid = node.uid == "another", "another"
+        node.answers[0] = chunked(stamped(2))
+        return not has_replaced
+
+    node = Ended(chunked(stamped(1)))
+    with serving(node) as api:
+        result = reader.merge(api.client(), "n", [CONTAINER], alive=up_runs, since=None, tail=None)
+        assert [line.text for line in result if not line.ended] == ["n 1", "n 2"]
 
 
 def test_following_resumes_correctly_with_timestamps_in_another_time_zone() -> None:
@@ -256,7 +289,7 @@ def test_older_lines_of_the_same_second_are_not_printed_again(tail: int, expecte
             return 200, chunked(*sent[max(0, len(sent) - most) :])
 
     with serving(Tailing()) as api:
-        result = reader.merge(api.client(), "n", [CONTAINER], follow=True, since=None, tail=tail)
+        result = reader.merge(api.client(), "n", [CONTAINER], alive=has_ended, since=None, tail=tail)
         assert [line.text for line in result if not line.ended] == expected
 
 
