@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict, TypeVar, Un
 
 import yaml
 
-from symphony import run_request
+from symphony import files, run_request
 from symphony.backends import registry
 from symphony.backends.access import Streams
 from symphony.backends.observe import LogLine
@@ -33,7 +33,7 @@ from symphony.operations import delete as deletion
 from symphony.operations import ls as listing
 from symphony.operations.plan import Planned, plan_of
 from symphony.operations.process import columns, logs, processes, state
-from symphony.operations.selected_stack import SelectedStack
+from symphony.operations.selected_stack import SelectedStack, guard_settings_file
 from symphony.operations.up import Ended, UpEvent, up
 from symphony.plan.names import as_stack, is_same
 from symphony.run_request import RunRequest
@@ -84,6 +84,7 @@ KUBE_SETTINGS = {
     "source_ranges": "symphony:sourceRanges",
     "patience": "symphony:patience",
 }
+_OPTION_SETTINGS = frozenset({*KUBE_SETTINGS.values(), "symphony:server"})
 # The original Symphony's names of parameters; `verbose` does nothing here: a terminal shows the progress.
 _OLD_KEYWORDS = {
     "experiment_name": ("name", "exp"),
@@ -863,14 +864,16 @@ def _launch(
         run_request.use(request)
         program_run.launch(exp, settings)
 
-    if dry_run:
-        planned = plan_of(selected, program=program, manifests=True)
-        assert isinstance(planned, Planned), "a script launches experiments"
-        if screen.is_terminal():
-            plan_table.show(planned)
-        return planned
-    events = up(selected, program=program)
-    *_, ended = _shown(events) if screen.is_terminal() else events
+    with guard_settings_file(selected, dry_run=dry_run):
+        _drop_former_options(selected)
+        if dry_run:
+            planned = plan_of(selected, program=program, manifests=True)
+            assert isinstance(planned, Planned), "a script launches experiments"
+            if screen.is_terminal():
+                plan_table.show(planned)
+            return planned
+        events = up(selected, program=program)
+        *_, ended = _shown(events) if screen.is_terminal() else events
     if not isinstance(ended, Ended):
         raise SymphonyError(
             f"Pulumi ended before {exp.name} was up", remedy=f"`symphony up {exp.name}` shows why"
@@ -882,6 +885,16 @@ def _launch(
     if ended.troubled:
         raise _not_running_error(ended)
     return ended
+
+
+def _drop_former_options(selected: SelectedStack) -> None:
+    """Remove the options of earlier launches from the hidden settings file, which the engine only adds to."""
+    if selected.workspace.hidden and selected.config_file.is_file():
+        content: dict[str, Any] = workspace.load_yaml(selected.config_file.read_text()) or {}
+        stored: dict[str, Any] = content.get("config") or {}
+        former = _OPTION_SETTINGS - selected.overrides.keys()
+        config = {key: value for key, value in stored.items() if key not in former}
+        files.replace(selected.config_file, workspace.dump_yaml({**content, "config": config}).encode())
 
 
 def _shown(events: Iterator[UpEvent]) -> Iterator[UpEvent]:

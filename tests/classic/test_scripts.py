@@ -84,3 +84,18 @@ def test_scripts_launch_two_experiments_at_once(sandbox: Sandbox) -> None:
     }
     restart = sandbox.symphony("restart", "one", "one-0", code=2).err
     assert "one was launched by a script" in restart
+
+
+def test_an_option_that_a_script_no_longer_passes_is_dropped(sandbox: Sandbox) -> None:
+    """An experiment that was once exposed to the internet must not stay so."""
+    launch = (
+        "from symphony import Cluster\n"
+        "cluster = Cluster.new('tmux'%s)\n"
+        "experiment = cluster.new_experiment('rl')\n"
+        "experiment.new_process('a', command=['sleep', '3600'])\n"
+        "cluster.launch(experiment)"
+    )
+    sandbox.python(launch % ", server_name='mine'")
+    sandbox.symphony("delete", "rl", "-y")
+    sandbox.python(launch % "")
+    assert [session.name for session in sandbox.tmux().sessions] == ["rl"]
