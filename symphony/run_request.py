@@ -71,6 +71,11 @@ def current() -> RunRequest:
     return msgspec.json.decode(os.environ.get(VARIABLE, "{}"), type=RunRequest)
 
 
+def is_of_script() -> bool:
+    """Return whether a script runs this program in its own process."""
+    return _own.get() is not None
+
+
 def lacks_plugins() -> bool:
     """Return whether a command runs this program without Pulumi's plugins."""
     return VARIABLE in os.environ and os.environ.get(PLUGINS) == "none"

@@ -225,6 +225,8 @@ class Experiment(pulumi.ComponentResource, Members, Builder[ExperimentSpec]):
         self._plan = plan
         # Commands that run in another folder show the user where the program is.
         inputs = {**plan.experiment_inputs(), "folder": str(Path.cwd())}
+        if run_request.is_of_script():
+            inputs["script"] = True
         if manifests:
             inputs["manifests"] = list(manifests)
         pulumi.ComponentResource.__init__(

@@ -150,7 +150,8 @@ def select_all(pattern: str) -> list[str]:
     if not set(pattern) & set("*?["):
         return []
     workspace = workspaces.require()
-    known = _live(workspace) | workspaces.configured_stacks(workspace)
+    live = _live(workspace)
+    known = (live.keys() | workspaces.configured_stacks(workspace)) - _of_scripts(live)
     if names := sorted(fnmatch.filter(known, pattern)):
         return names
     raise UserError(f'no stack matches "{pattern}"', remedy=f"Known: {listed(sorted(known)) or 'none'}")
@@ -159,15 +160,19 @@ def select_all(pattern: str) -> list[str]:
 def names_here() -> list[str]:
     """Return the experiments and the programs of this project; [] outside of projects."""
     workspace = workspaces.find_usable()
-    return sorted(_live(workspace) | _programs(workspace)) if workspace is not None else []
+    return sorted(_live(workspace).keys() | _programs(workspace)) if workspace is not None else []
 
 
 def _default_name(workspace: workspaces.Workspace) -> str:
     """Return the only stack of the project, the current one if it is up, or the project's namesake."""
-    live = {stack for stack in _live(workspace) if not _is_of_sweep(StackName(workspace.project, stack))}
+    running = _live(workspace)
+    scripts = _of_scripts(running)
+    live = {
+        stack for stack in running.keys() - scripts if not _is_of_sweep(StackName(workspace.project, stack))
+    }
     # A sweep and its trials leave no settings in the project.
     known = {name.stack for name in store.names() if name.project == workspace.project}
-    configured, programs = workspaces.configured_stacks(workspace), _programs(workspace)
+    configured, programs = workspaces.configured_stacks(workspace) - scripts, _programs(workspace)
     known &= configured
     has_own_program = not programs and workspace.program.is_file()
     if has_own_program and not live and any(_is_named_after(workspace, stack) for stack in configured):
@@ -192,9 +197,14 @@ def _is_named_after(workspace: workspaces.Workspace, stack: str) -> bool:
     return stack == workspace.project or stack.startswith(f"{workspace.project}.")
 
 
-def _live(workspace: workspaces.Workspace) -> set[str]:
+def _live(workspace: workspaces.Workspace) -> dict[str, stacks.Stack]:
     own = (stack for stack in stacks.every() if stack.name.project == workspace.project)
-    return {stack.name.stack for stack in own if stack.recorded is not None}
+    return {stack.name.stack: stack for stack in own if stack.recorded is not None}
+
+
+def _of_scripts(live: Mapping[str, stacks.Stack]) -> set[str]:
+    """Return the stacks that scripts launched: the project's program would replace their processes."""
+    return {name for name, stack in live.items() if stack.is_of_script}
 
 
 def sweeps_folder(project: str) -> Path:

@@ -93,6 +93,11 @@ class Stack(msgspec.Struct, frozen=True):
         return (experiment.inputs.get(DECLARED) or experiment.outputs) if experiment else {}
 
     @property
+    def is_of_script(self) -> bool:
+        """Return whether a script launched its experiment."""
+        return bool(self.declared.get("script"))
+
+    @property
     def declared_processes(self) -> dict[str, Mapping[str, Any]]:
         """The declarations of its processes, by path."""
         components = (resource for resource in self.resources if resource.type == PROCESS)

@@ -530,14 +530,14 @@ def restart(wanted: Restart, output: ProgramOutput | None = None) -> Iterator[Up
 def _with_program(stack: stacks.Stack) -> SelectedStack:
     """Return the stack with the program from which it was started."""
     folder = stacks.folder(stack)
-    project = workspace.find_usable(Path(folder)) if folder else None
-    if project is None and stack.name.project == workspace.DEFAULT_PROJECT:
+    if stack.is_of_script:
         raise UserError(
             f"{stack.display_name} was launched by a script, which `symphony restart` cannot run",
             where=folder,
             remedy="To restart changed processes, use launch(experiment, force=True) in the script;"
             f" to restart all, run `symphony delete {stack.display_name}` and then the script",
         )
+    project = workspace.find_usable(Path(folder)) if folder else None
     if project is None or project.project != stack.name.project:
         raise UserError(
             f"the program of {stack.display_name} no longer exists",

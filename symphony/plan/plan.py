@@ -232,7 +232,7 @@ def whole(
     thousand processes and hundreds of services. Pulumi drops null inputs, so they are restored.
     """
     shared: Mapping[str, str] = experiment["service_env"]
-    omitted = ("service_env", "code", "folder", "manifests", "processes")
+    omitted = ("service_env", "code", "folder", "manifests", "processes", "script")
     settings = {name: value for name, value in experiment.items() if name not in omitted}
     names = [field.name for field in fields(PlannedProcess)]
     members = [

@@ -99,3 +99,19 @@ def test_an_option_that_a_script_no_longer_passes_is_dropped(sandbox: Sandbox) -
     sandbox.symphony("delete", "rl", "-y")
     sandbox.python(launch % "")
     assert [session.name for session in sandbox.tmux().sessions] == ["rl"]
+
+
+def test_a_project_leaves_the_experiment_of_a_script_alone(sandbox: Sandbox) -> None:
+    sandbox.write('with Experiment() as e:\n    e.new_process("a", command=["sleep", "3600"])')
+    (sandbox.folder / "Pulumi.yaml").write_text("name: lab\nruntime: python\n")
+    sandbox.python(
+        "from symphony import Cluster\n"
+        "cluster = Cluster.new('tmux')\n"
+        "experiment = cluster.new_experiment('sw')\n"
+        "experiment.new_process('p0', command=['sleep', '3600'])\n"
+        "cluster.launch(experiment)"
+    )
+    sandbox.symphony("up", "-y")
+    assert set(sandbox.trees()) == {"sw/p0", "lab/a"}
+    assert "no stack matches" in sandbox.symphony("up", "s*", "-y", code=2).err
+    assert "sw was launched by a script" in sandbox.symphony("restart", "sw", "-y", code=2).err

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from symphony.engine.state.file_store import StackName
 from symphony.errors import UserError
 from symphony.operations import selected_stack
+from symphony.operations.stacks import Stack
 from tests.sandbox import Sandbox
 
 
@@ -51,7 +52,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
         names = [StackName("lab", name) for name in stacks]
         monkeypatch.setattr(selected_stack.store, "names", lambda: names)
         monkeypatch.setattr(selected_stack.stacks, "current", lambda: current)
-        monkeypatch.setattr(selected_stack, "_live", lambda _: live)
+        states = {name: Stack(StackName("lab", name), None, None, None) for name in live}
+        monkeypatch.setattr(selected_stack, "_live", lambda _: states)
 
     return make
 
