@@ -153,8 +153,14 @@ def server_of(folder: Path) -> str:
 def store_url() -> str:
     """Return the URL of the state: $PULUMI_BACKEND_URL, else `pulumi login`'s, else symphony's folder."""
     if chosen := os.environ.get("PULUMI_BACKEND_URL") or _logged_in_store():
-        return _plain(chosen, "#%")
+        return _plain(_absolute(chosen), "#%")
     return _plain(f"file://{home() / 'state'}", "#%?")
+
+
+def _absolute(url: str) -> str:
+    """Return a URL whose folder does not depend on the current folder of the engine."""
+    path = url.removeprefix("file://")
+    return url if path == url or path.startswith(("/", "~")) else f"file://{Path(path).absolute()}"
 
 
 def _plain(url: str, special: str) -> str:

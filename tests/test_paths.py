@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from symphony import paths
+from symphony.engine import environment
 from symphony.errors import UserError
 from tests.sandbox import Sandbox
 
@@ -61,6 +62,26 @@ def test_a_symphony_home_that_cannot_be_in_a_backend_url_is_refused(
     assert refused.value.remedy == "Set SYMPHONY_HOME or PULUMI_BACKEND_URL to another folder"
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}/state?no_tmp_dir=true")
     assert paths.store_url().endswith("?no_tmp_dir=true")
+
+
+def test_a_relative_store_is_that_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a plain `pulumi`; the engine itself runs in the folder of the project."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "file://./st?no_tmp_dir=true")
+    assert paths.store_url() == f"file://{tmp_path}/st?no_tmp_dir=true"
+    assert environment.for_engine()["PULUMI_BACKEND_URL"] == paths.store_url()
+
+
+def test_up_keeps_its_state_in_a_relative_store(sandbox: Sandbox) -> None:
+    sandbox.write('with Experiment() as e:\n    e.new_process("a", command=["sleep", "600"])')
+    inner = sandbox.folder / "inner"
+    inner.mkdir()
+    here = {"cwd": inner, "env": {"PULUMI_BACKEND_URL": "file://./st"}}
+    sandbox.symphony("up", "rl", "-y", **here)
+    assert sandbox.processes("rl", **here)["a"]["state"] == "running"
+    assert not (sandbox.folder / "st").exists()
 
 
 @pytest.mark.parametrize("part", [".", "state"])

@@ -38,6 +38,8 @@ def for_engine(*, extra: Mapping[str, str] | None = None, fetch_plugins: bool = 
     env = dict(os.environ)
     for name, value in defaults().items():
         env.setdefault(name, value)
+    # Relative paths mean the caller's folder, and the engine runs in that of the project.
+    env["PULUMI_BACKEND_URL"] = paths.store_url()
     if fetch_plugins and EXPORTED in env:
         # The exports of `symphony env` disable the download of plugins.
         env.pop(NO_PLUGINS, None)
