@@ -74,6 +74,15 @@ def test_a_relative_store_is_that_of_the_current_folder(
     assert environment.for_engine()["PULUMI_BACKEND_URL"] == paths.store_url()
 
 
+def test_the_engine_gets_the_absolute_path_of_a_relative_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise providers, which run in the folder of the project, start processes in another home."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SYMPHONY_HOME", "rel")
+    assert environment.for_engine()["SYMPHONY_HOME"] == f"{tmp_path}/rel"
+
+
 def test_up_keeps_its_state_in_a_relative_store(sandbox: Sandbox) -> None:
     sandbox.write('with Experiment() as e:\n    e.new_process("a", command=["sleep", "600"])')
     inner = sandbox.folder / "inner"

@@ -40,6 +40,8 @@ def for_engine(*, extra: Mapping[str, str] | None = None, fetch_plugins: bool = 
         env.setdefault(name, value)
     # Relative paths mean the caller's folder, and the engine runs in that of the project.
     env["PULUMI_BACKEND_URL"] = paths.store_url()
+    if env.get("SYMPHONY_HOME"):
+        env["SYMPHONY_HOME"] = str(paths.home())
     if fetch_plugins and EXPORTED in env:
         # The exports of `symphony env` disable the download of plugins.
         env.pop(NO_PLUGINS, None)
