@@ -84,6 +84,17 @@ def changed_files(spec: ExperimentSpec, folder: Path) -> tuple[str, ...]:
     return tuple(changes)
 
 
+def experiment_options(plan: Plan, components: Components) -> pulumi.ResourceOptions:
+    """Return the options of a session or a job.
+
+    Its resource has the name of the stack, so that another namespace replaces it before processes start.
+    """
+    # States of earlier versions have it under its namespace.
+    return pulumi.ResourceOptions(
+        parent=components.experiment, aliases=[pulumi.Alias(name=plan.physical_name)]
+    )
+
+
 def register(
     plan: Plan,
     experiment: pulumi.Resource,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conformance.backend import Backend, Snapshot
+from tests.conformance.local_backend import LocalBackend
 
 STACK = "edited.twice"
 START = """
@@ -106,3 +107,23 @@ def test_a_completed_process_is_not_restarted(history: dict[str, Snapshot]) -> N
     ends = {name: moment.statuses["done"]["since"] for name, moment in history.items()}
     assert len(set(ends.values())) == 1
     assert {moment.statuses["done"]["restarts"] for moment in history.values()} == {0}
+
+
+def test_another_namespace_restarts_every_process(backend: Backend) -> None:
+    """The next `up` finds them running, at the addresses that are leased to them."""
+    if not isinstance(backend, LocalBackend):
+        pytest.skip("only a session or a job is replaced; pods of another namespace are other resources")
+    stack, program = "moved", START % {"word": "first", "more": ""}
+    try:
+        backend.up(stack, program)
+        before = backend.identities(stack)
+        backend.up(stack, program, namespace="elsewhere")
+        backend.all_speak(stack, ("server", "client", "group/one"), "ready")
+        after = backend.identities(stack)
+        assert set(after) == ALWAYS
+        assert not {path for path in ALWAYS if after[path] == before[path]}
+        assert "Nothing changes" in backend.up(stack, program).out
+    finally:
+        backend.delete(stack)
+        assert backend.leftovers(stack) == []
+        backend.forget(stack)

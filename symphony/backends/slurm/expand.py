@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import pulumi
 
 from symphony.backends import launching, local_commands
 from symphony.backends.expand import ComponentInputs, Components, Context
@@ -99,7 +98,6 @@ def component_inputs(prepared: Prepared) -> dict[str, ComponentInputs]:
 
 def expand(prepared: Prepared, context: Context, components: Components) -> None:
     """Register the allocation, and a step for each process."""
-    options = pulumi.ResourceOptions(parent=components.experiment)
-    allocation = Allocation(prepared.plan.physical_name, prepared.allocation, options)
-
+    options = launching.experiment_options(prepared.plan, components)
+    allocation = Allocation(context.stack, prepared.allocation, options)
     launching.register(prepared.plan, allocation, components, Step, prepared.steps)

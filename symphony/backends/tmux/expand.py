@@ -150,12 +150,12 @@ def component_inputs(prepared: Prepared) -> dict[str, ComponentInputs]:
 
 def expand(prepared: Prepared, context: Context, components: Components) -> None:
     """Register session and supervisor under the experiment, and each other window under its process."""
-    options = pulumi.ResourceOptions(parent=components.experiment)
     inputs = launching.without_unset(prepared.session)
-    session = Session(prepared.plan.physical_name, inputs, options)
+    session = Session(context.stack, inputs, launching.experiment_options(prepared.plan, components))
     shared = launching.register(prepared.plan, session, components, Window, prepared.windows)
     if "supervision" in prepared.session:
         inputs = supervisor_inputs(prepared.session, str(context.folder))
+        options = pulumi.ResourceOptions(parent=components.experiment)
         Window(names.SUPERVISOR, inputs, pulumi.ResourceOptions.merge(shared, options))
 
 
