@@ -1,6 +1,7 @@
 """`symphony results`: shows the values that processes report, a row for each run."""
 
 import csv
+import math
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -60,7 +61,7 @@ def command(
     # "ended" comes last.
     heads = sorted(names, key=lambda name: name == "ended")
     if as_json:
-        screen.show_json(table)
+        screen.show_json([{name: _in_json(value) for name, value in row.items()} for row in table])
     elif to_csv == "-":
         _write(sys.stdout, heads, table)
     elif to_csv is not None:
@@ -99,6 +100,11 @@ def _trial_rows(swept: sweep.Sweep) -> list[results.Row]:
         row = results.row(name, run, str(trial.number)) if run else results.Row(str(trial.number), {}, ended)
         rows.append(replace(row, parameters=dict(trial.values), ended=ended, kind="trial"))
     return rows
+
+
+def _in_json(value: Any) -> Any:
+    """Return null for NaN and infinity, which JSON cannot hold."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: Any) -> str:

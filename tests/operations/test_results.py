@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import symphony
+from symphony.cli import results as cli_results
 from symphony.errors import UserError
 from symphony.operations import results
 from symphony.operations.results import Report, Row
@@ -99,6 +100,16 @@ def test_report_prints_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> N
     line = capsys.readouterr().out
     assert line.startswith("::result ")
     assert json.loads(line.removeprefix("::result ")) == {"loss": 0.5, "note": "a\nb"}
+
+
+def test_json_has_null_for_a_diverged_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [Row("1", {"lr": 1}, "completed", [Report(0, "a", {"loss": float("nan"), "best": float("inf")})])]
+    monkeypatch.setattr(cli_results, "_rows", lambda name: ("rl", rows))
+    cli_results.command("rl", as_json=True)
+    shown = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert shown == [{"run": "1", "lr": 1, "loss": None, "best": None, "ended": "completed"}]
 
 
 def test_params_outside_a_program_are_their_defaults() -> None:
