@@ -67,10 +67,13 @@ class _FileServer(ProgramServer):
         while True:
             request, context, answer = self._requests.get()
             self._file = request.program or "."
-            os.chdir(request.pwd)
-            with _Output(request.args[0]):
-                response = super().run(request, context)
-            answer.set_result(response)
+            try:
+                os.chdir(request.pwd)
+                with _Output(request.args[0]):
+                    answer.set_result(super().run(request, context))
+            except Exception as error:
+                # Without an answer the engine would wait for ever.
+                answer.set_exception(error)
 
 
 class _Output:
