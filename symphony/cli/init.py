@@ -10,7 +10,8 @@ from symphony.cli import screen
 from symphony.engine import workspace
 from symphony.errors import UserError
 
-_PROJECT = "name: {name}\nruntime: python\n"
+# Quoted, since YAML would read 2026-11-29 as a date.
+_PROJECT = 'name: "{name}"\nruntime: python\n'
 _PROGRAM = '''"""A server and two clients. Run them with `symphony up`."""
 
 from symphony import Experiment
@@ -65,7 +66,7 @@ def _init(folder: Path, name: str, program: str) -> list[str]:
         )
     project = name or re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-") or "project"
     # Refuses an invalid name.
-    workspace.stack_name(project, None)
+    workspace.project_name(project, folder)
     contents = {
         "Pulumi.yaml": _PROJECT.format(name=project),
         program: _PROGRAM,

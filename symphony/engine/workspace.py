@@ -18,7 +18,7 @@ DEADLINE = 60.0
 DEFAULT_PROJECT = "symphony"
 _FILES = ("Pulumi.yaml", "Pulumi.yml")
 _STACK = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]{0,99}")
-_PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_PROJECT = re.compile(r"(?!\.+$)[A-Za-z0-9_.-]{1,100}")
 
 
 class Workspace(msgspec.Struct, frozen=True):
@@ -89,13 +89,7 @@ def load(file: Path) -> Workspace:
             what = f"{file.name} sets runtime to {language!r}, but symphony runs only Python programs"
         remedy = "Set `runtime: python`, or go to the folder of a Python project"
         raise UserError(what, where=str(file), remedy=remedy)
-    name = content.get("name")
-    if not isinstance(name, str) or not _PROJECT.fullmatch(name):
-        raise UserError(
-            f"Pulumi does not accept the project name {name!r}",
-            where=str(file),
-            remedy="Use letters, digits, `-`, `_` and `.`, at most 100",
-        )
+    name = project_name(content.get("name"), file)
     options: dict[str, Any] = detail.get("options") or {}
     virtualenv = options.get("virtualenv")
     # `config: <folder>` is the old spelling of stackConfigDir.
@@ -151,6 +145,17 @@ def for_stack(name: file_store.StackName) -> Workspace:
     if here is not None and here.project == name.project and config_file(here, name.stack).is_file():
         return here
     return private_workspace(name.project, name.stack)
+
+
+def project_name(name: object, where: Path) -> str:
+    """Return the name of a project; raise UserError if Pulumi does not accept it."""
+    if not isinstance(name, str) or not _PROJECT.fullmatch(name):
+        raise UserError(
+            f"Pulumi does not accept the project name {name!r}",
+            where=str(where),
+            remedy="Use letters, digits, `-`, `_` and `.`, at most 100",
+        )
+    return name
 
 
 def stack_name(text: str, workspace: Workspace | None) -> file_store.StackName:

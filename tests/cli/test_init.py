@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from symphony.engine import workspace
 from tests.sandbox import Sandbox, wait_for
 
 
@@ -38,3 +39,19 @@ def test_init_refuses_a_folder_with_project_files(sandbox: Sandbox, file: str) -
     (folder / file).write_text("name: mine\nruntime: python\n")
     assert len(sandbox.symphony("init", cwd=folder, code=2).err.splitlines()) == 1
     assert [each.name for each in folder.iterdir()] == [file]
+
+
+@pytest.mark.parametrize("name", ["2026-11-29", "2026", "null"])
+def test_init_accepts_names_that_yaml_does_not_read_as_text(sandbox: Sandbox, name: str) -> None:
+    folder = sandbox.folder.parent / name
+    folder.mkdir()
+    sandbox.symphony("init", cwd=folder)
+    assert workspace.require(folder).project == name
+
+
+@pytest.mark.parametrize("name", ["a/b", ".."])
+def test_init_refuses_names_that_are_no_project(sandbox: Sandbox, name: str) -> None:
+    folder = sandbox.folder.parent / "new"
+    folder.mkdir()
+    sandbox.symphony("init", name, cwd=folder, code=2)
+    assert not [*folder.iterdir()]
