@@ -45,7 +45,10 @@ class Secret(msgspec.Struct, frozen=True):
 
 def find(start: Path | None = None) -> Workspace | None:
     """Return the project of a folder, or of the nearest one above it that has a Pulumi.yaml."""
-    folder = (start or Path.cwd()).absolute()
+    try:
+        folder = (start or Path.cwd()).absolute()
+    except FileNotFoundError:
+        raise UserError("this folder was deleted", remedy="Go to another folder") from None
     for candidate in (folder, *folder.parents):
         for name in _FILES:
             if (candidate / name).is_file():

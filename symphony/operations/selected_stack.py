@@ -230,7 +230,9 @@ def _programs(workspace: workspaces.Workspace) -> set[str]:
 def _refuse_elsewhere(word: str) -> None:
     stack = stacks.find_exact(word) if word else None
     if stack is not None and stack.recorded is not None and (folder := stacks.folder(stack)):
-        raise UserError(f"{stack.display_name} was started from {folder}", remedy="Run the command there")
+        moved = "That folder is gone: run the command in the new folder of the project"
+        remedy = "Run the command there" if Path(folder).is_dir() else moved
+        raise UserError(f"{stack.display_name} was started from {folder}", remedy=remedy)
 
 
 def recorded_stack(selected: SelectedStack) -> stacks.Stack:

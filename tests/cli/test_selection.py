@@ -137,6 +137,9 @@ def test_the_error_names_the_project_that_started_the_experiment(
         (nowhere, f"started from {sandbox.folder}."),
     ):
         assert words in sandbox.symphony("up", "mine", cwd=folder, code=2).err
+    moved = sandbox.folder.rename(sandbox.folder.with_name("moved"))
+    assert "is gone" in sandbox.symphony("up", "mine", cwd=nowhere, code=2).err
+    moved.rename(sandbox.folder)
     assert (sandbox.trees(), sandbox.stacks()) == before
 
 

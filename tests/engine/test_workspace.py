@@ -45,6 +45,14 @@ def test_a_project_is_found_from_a_subfolder(place: workspace.Workspace, tmp_pat
         workspace.require(tmp_path)
 
 
+def test_a_deleted_folder_has_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    assert workspace.find_usable() is None
+    with pytest.raises(UserError, match="this folder was deleted"):
+        workspace.require()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
