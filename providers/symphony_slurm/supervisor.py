@@ -89,9 +89,9 @@ _MEMORY = re.compile(r"oom.kill|out of memory|exceeded.*memory limit", re.IGNORE
 # srun's message if a node accepts no step, how often such a start is retried, and after how many seconds.
 _REFUSED, _MOST_REFUSALS, _REFUSED_PAUSE = "Unable to create step", 20, 1.0
 _SUPERVISE = Path(tmux_start.__file__).with_name("supervise.pl")
-# Run on a node, as a step, with the arguments FIRST LAST START STEP PORT...: prints a port for each PORT. It
-# keeps a PORT that is free. Else, and for 0, it takes a free one from FIRST to LAST; the search begins at
-# FIRST + START, in steps of STEP.
+# Run on a node, as a step, with the arguments FIRST LAST START STEP TAKEN PORTS: prints a port for each of
+# PORTS. It keeps a port that is free. Else, and for 0, it takes a free one from FIRST to LAST; the search
+# begins at FIRST + START, in steps of STEP. Those of TAKEN belong to services that may listen only later.
 _FREE_PORTS = """
 import socket, sys
 
@@ -105,16 +105,16 @@ def is_free(port):
             return False
     return True
 
-first, last, at, step, *kept = map(int, sys.argv[1:])
-ports = []
+first, last, at, step = map(int, sys.argv[1:5])
+taken, kept = ([int(port) for port in ports.split()] for ports in sys.argv[5:])
 for port in kept:
     for _ in range(last - first + 1):
-        if port and port not in ports and is_free(port):
+        if port and port not in taken and is_free(port):
             break
         port = first + at % (last - first + 1)
         at += step
-    ports.append(port)
-print(*ports)
+    taken.append(port)
+    print(port)
 """
 # No resources, for a step that runs beside the step of a process.
 _NO_SHARE = Share()
@@ -534,14 +534,17 @@ class Slurm(logs.Outputs):
         """Choose a port for each service without one, and check the ports of processes that start."""
         wanted: dict[str, list[str]] = {}
         services, hosts = self._experiment.services, self._nodes.hosts
-        for name, service in services.items():
-            known, node = self._addresses.get(name), self._nodes.node_of(service.path)
-            if node and (known is None or known.node != node or service.path in starting):
-                wanted.setdefault(node, []).append(name)
         found = {name: address for name, address in self._addresses.items() if name in services}
-        for node, ports in self._ports(wanted).items():
+        # The services with a port first: a new one must not take it.
+        for name, service in sorted(services.items(), key=lambda item: item[0] not in found):
+            known, node = found.get(name), self._nodes.node_of(service.path)
+            if node and service.port:
+                found[name] = Address(host=hosts[node], port=service.port, node=node)
+            elif node and (known is None or known.node != node or service.path in starting):
+                wanted.setdefault(node, []).append(name)
+        for node, ports in self._ports(wanted, found).items():
             for name, port in zip(wanted[node], ports, strict=True):
-                found[name] = Address(host=hosts[node], port=services[name].port or port, node=node)
+                found[name] = Address(host=hosts[node], port=port, node=node)
         if found != self._addresses or self._services == Path():
             self._version += 1
             self._addresses = found
@@ -549,18 +552,20 @@ class Slurm(logs.Outputs):
             self._services = self._folder.publish(found, text, self._version)
             self._renew_supervisor()
 
-    def _ports(self, wanted: Mapping[str, list[str]]) -> dict[str, list[int]]:
+    def _ports(self, wanted: Mapping[str, list[str]], known: Mapping[str, Address]) -> dict[str, list[int]]:
         """Return a free port on its node for each service of a node; all nodes are asked at once."""
         first, last = self._experiment.port_range or RANGE
         asked: dict[str, subprocess.Popen[str]] = {}
         for node, names in wanted.items():
             # The nodes choose from disjoint sets of ports, and each job begins at a different port.
             start = self._nodes.names.index(node) + self._job * 97 * len(self._nodes.names)
-            kept = [self._addresses[name].port if name in self._addresses else 0 for name in names]
-            numbers = [first, last, start % (last - first + 1), len(self._nodes.names), *kept]
+            numbers = [first, last, start % (last - first + 1), len(self._nodes.names)]
+            taken = [known[name].port for name in known.keys() - set(names) if known[name].node == node]
+            kept = [known[name].port if name in known else 0 for name in names]
             path = self._experiment.services[names[0]].path
             python = [sys.executable, "-I", "-S", "-c", _FREE_PORTS]
-            words = [*self._srun(path, node), *python, *map(str, numbers)]
+            lists = [" ".join(map(str, ports)) for ports in (taken, kept)]
+            words = [*self._srun(path, node), *python, *map(str, numbers), *lists]
             asked[node] = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         deadline = time.monotonic() + _DEADLINE
         try:

@@ -76,6 +76,23 @@ def test_clients_of_a_service_that_moved_are_reported(lab: Lab) -> None:
     assert not lab.sandbox.processes("rl")["client"]["why"]
 
 
+def test_services_that_do_not_listen_yet_keep_their_ports(lab: Lab) -> None:
+    lab.sandbox.config("rl", nodes="1")
+    program = """
+with Experiment(port_range=(21000, 21002)) as e:
+    e.new_process("a", "exec sleep 1000").binds("web")
+    e.new_process("b", "exec sleep 1000").binds({"fixed": 21001})
+"""
+    lab.sandbox.write(program)
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    web = lab.addresses()["web"]
+    lab.sandbox.write(f"""{program}    e.new_process("c", "exec sleep 1000").binds("aux")\n""")
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    addresses = lab.addresses()
+    assert addresses["web"] == web
+    assert sorted(address["port"] for address in addresses.values()) == [21000, 21001, 21002]
+
+
 def test_up_refuses_a_job_that_slurm_could_never_start(lab: Lab) -> None:
     lab.sandbox.write(PROGRAM.replace("SECONDS", "1").replace("RESOURCES", "Resources(cpu=1000)"))
     ran = lab.sandbox.symphony("up", "rl", "-y", code=2)
