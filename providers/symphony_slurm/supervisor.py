@@ -30,7 +30,7 @@ import psutil
 from caraml import service_env
 from symphony import files
 from symphony.errors import SymphonyError
-from symphony.supervision import Declaration, Fact, Hold, Supervisor, Wait
+from symphony.supervision import Declaration, Fact, Hold, State, Supervisor, Wait, read_state
 from symphony_slurm import commands
 from symphony_slurm.folder import (
     Address,
@@ -152,7 +152,10 @@ class Slurm(logs.Outputs):
         self._folder, self._job, self._nodes = folder, job, nodes
         self._experiment = Experiment(owner="", name="", supervision=Declaration(name="", members={}))
         self._supervisor: Supervisor | None = None
-        self._state = b""
+        # Another job, or another run of this one, keeps only the end for which processes are held.
+        end = read_state(folder.state()).end
+        end = msgspec.structs.replace(end, at=self.now()) if end is not None else None
+        self._state = msgspec.json.encode(State(boot=self.boot(), end=end))
         self._running: dict[str, Running] = {}
         self._records: dict[str, Record] = {}
         self._unwritten: set[str] = set()
@@ -345,7 +348,8 @@ class Slurm(logs.Outputs):
         if path not in self._records:
             known = self._folder.record(path)
             # A requeued job, or a new one, starts all other processes again.
-            if known is None or known.state not in ("ended", "lost"):
+            is_stopped = known is not None and known.hold is not None and known.hold.stopped
+            if known is None or not (is_stopped or known.state in ("ended", "lost")):
                 return None
             self._records[path] = known
         return self._records[path]

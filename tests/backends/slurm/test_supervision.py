@@ -47,6 +47,25 @@ def test_idle_after_stops_all_processes_once_none_prints_or_computes(lab: Lab) -
     wait_for(lambda: not lab.jobs(), 20, "the job has ended")
 
 
+ENDED = """
+with Experiment(primary="learner") as e:
+    e.new_process("learner", "sleep 2")
+    e.new_process("replay", "echo begins; exec sleep 1000")
+    e.new_process("agent", "echo begins; exec sleep 1000")
+"""
+
+
+def test_a_restart_in_another_job_starts_no_process_that_stopped_with_the_primary(lab: Lab) -> None:
+    notified = lab.sandbox.folder / "notified"
+    lab.sandbox.config("rl", notify=f"sh -c 'echo $STATE >>{notified}'")
+    up(lab, ENDED)
+    wait_for(lambda: not lab.jobs(), 40, "the job has ended")
+    lab.sandbox.symphony("restart", "rl", "replay", "-y", code=None)
+    wait_for(lambda: not lab.jobs(), 40, "the next job has ended")
+    assert sorted(line["path"] for line in lab.lines() if line["text"] == "begins") == ["agent", "replay"]
+    assert notified.read_text() == "completed\n"
+
+
 def test_process_and_top_show_the_cpu_and_memory_of_steps(lab: Lab) -> None:
     busy = "python3 -c 'held = bytearray(200 << 20)\nwhile True: pass'"
     up(
