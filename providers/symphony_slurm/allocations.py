@@ -72,6 +72,9 @@ def diff(olds: Props, news: Props, queue: Queue) -> Difference:
         return Difference(IDENTITY, IDENTITY)
     changed = [name for name in ("declared", "options") if olds.get(name) != news.get(name)]
     place = Path(str(news["place"]))
+    # An `up` that sbatch refused has written its options, although the engine does not know them.
+    if "options" not in changed and Folder(place).options() != tuple(news.get("options") or ()):
+        changed.append("options")
     changed += [
         kind for kind in KINDS if not experiment_folder.are_copied(place / kind, news.get(kind) or ())
     ]
@@ -86,7 +89,7 @@ def read(props: Props, queue: Queue) -> dict[str, Any] | None:
 def update(olds: Props, news: Props, queue: Queue) -> dict[str, Any]:
     """Write the new declaration for the supervisor; if the options of the job changed, submit another job."""
     declared = inputs_of(news)
-    if [*(olds.get("options") or ())] != [*declared.options]:
+    if Folder(declared.place).options() != declared.options:
         end(Folder(declared.place), declared.experiment)
     return _apply(declared, news, queue)
 
@@ -169,7 +172,7 @@ def _apply(declared: AllocationInputs, props: Props, queue: Queue) -> dict[str, 
     folder.declare(experiment)
     for stray in folder.requested_starts().keys() - experiment.shares.keys():
         folder.unwant(stray)
-    if folder.options() is None or [*(folder.options() or ())] != [*declared.options]:
+    if folder.options() != declared.options:
         folder.note_options(declared.options)
         ensure_job(folder, queue)
     return inputs.repeated_inputs(props, AllocationInputs)

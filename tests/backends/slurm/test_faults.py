@@ -74,6 +74,24 @@ def test_a_preempted_job_restarts_its_processes(lab: Lab) -> None:
     await_requeued(lab, job)
 
 
+def test_a_change_of_the_allocation_that_sbatch_refused_is_not_used_once_it_is_reverted(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up(lab, time="30")
+    sbatch = tmp_path / "bin/sbatch"
+    sbatch.parent.mkdir()
+    refusing = 'case "$*" in *--test-only*) ;; *) echo "sbatch: error: job submit limit" >&2; exit 1;; esac'
+    sbatch.write_text(f'#!/bin/sh\n{refusing}\nexec {shutil.which("sbatch")} "$@"\n')
+    sbatch.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setitem(lab.sandbox.environment, "PATH", f"{sbatch.parent}:{os.environ['PATH']}")
+        lab.sandbox.config("rl", time="45")
+        ran = lab.sandbox.symphony("up", "rl", "-y", timeout=120, code=1)
+        assert "job submit limit" in ran.out + ran.err
+    job = up(lab, time="30")
+    assert lab.ask("squeue", "-h", "-j", job, "-o", "%l").strip() == "30:00"
+
+
 def test_a_process_that_exceeds_the_job_memory_is_reported_out_of_memory(lab: Lab) -> None:
     lab.sandbox.config("rl", sbatchOptions='["--acctg-freq=task=1"]')
     hog = "import time; x = b'x' * (900 << 20); time.sleep(1000)"
