@@ -585,10 +585,11 @@ class Slurm(logs.Outputs):
     # ends
 
     def _end(self, running: Running) -> None:
-        """End the process through its own supervisor on the node, which knows the grace."""
+        """End the process through its own supervisor on the node, which also ends a process that resists."""
         if not running.asked_to_end:
             running.asked_to_end = self.now()
-            self._say(running.record.path, "end")
+            # An `up` may have changed the grace since the start.
+            self._say(running.record.path, f"end {self._experiment.grace}")
         elif self.now() - running.asked_to_end > self._experiment.grace + 10:
             # srun makes Slurm kill the step.
             with suppress(psutil.Error):

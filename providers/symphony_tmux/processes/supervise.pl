@@ -409,13 +409,13 @@ sub wait_for_news {
     obey() if $is_told;
 }
 
-# Handles orders to the supervisor of a step: end or restart the process, log a line, or report its activity, or its
-# ports again. The end of the input ends the process, too.
+# Handles orders to the supervisor of a step: end the process within a grace period, restart it, log a line, or report
+# its activity, or its ports again. The end of the input ends the process, too.
 sub obey {
     return stop_process() if !sysread(STDIN, $orders, 4096, length $orders);
     while ($orders =~ s/^(.*)\n//) {
         my $order = $1;
-        return stop_process() if $order eq 'end';
+        if ($order =~ /^end ([\d.]+)$/) { $grace = $1; return stop_process() }
         $to_restart = 1 if $order eq 'restart';
         @unheard = @ports if $order eq 'ports';
         tell_activity() if $order eq 'activity';

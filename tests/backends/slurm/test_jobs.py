@@ -159,6 +159,22 @@ with Experiment() as e:
     assert "saved" in lab.sandbox.symphony("logs", "rl", "a").out
 
 
+def test_a_longer_grace_is_given_to_processes_that_run_already(lab: Lab) -> None:
+    lab.sandbox.write(
+        """
+with Experiment() as e:
+    e.new_process("a", "trap 'sleep 4; touch saved; exit' TERM; while :; do sleep 0.2; done")
+"""
+    )
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    before = lab.sandbox.processes("rl")["a"]["since"]
+    lab.sandbox.config("rl", grace="20")
+    lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+    assert lab.sandbox.processes("rl")["a"]["since"] == before
+    lab.sandbox.symphony("delete", "rl", "-y", timeout=60)
+    assert (lab.sandbox.folder / "saved").exists()
+
+
 def test_a_foreign_job_with_the_same_name_is_left_untouched(lab: Lab) -> None:
     with lab.foreign_job("--job-name=rl", "--chdir=/tmp") as stranger:
         up(lab)
