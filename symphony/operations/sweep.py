@@ -48,6 +48,7 @@ class Trial(msgspec.Struct):
     Attributes:
         state: waiting, starting, running, completed, failed or stopped.
         started, ended: Times in seconds since the epoch, else 0.
+        began: When one of its processes was first seen to run, from which `stop_after` counts; else 0.
         why: The reason of a failure.
         is_cleared: Whether its stack was deleted after its end; its run is kept.
     """
@@ -56,6 +57,7 @@ class Trial(msgspec.Struct):
     values: dict[str, str]
     state: str = "waiting"
     started: float = 0
+    began: float = 0
     ended: float = 0
     why: str = ""
     is_cleared: bool = False

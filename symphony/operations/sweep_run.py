@@ -135,7 +135,8 @@ class Runner:
         if stack.recorded is None:
             self._record_end(current, trial, "failed", "it was deleted")
             return
-        is_late = current.stop_after is not None and time.time() - trial.started > current.stop_after
+        began = trial.began or trial.started
+        is_late = current.stop_after is not None and time.time() - began > current.stop_after
         try:
             statuses, code = wait(stack, timeout=0)
         except SymphonyError as error:
@@ -147,6 +148,9 @@ class Runner:
             self._record_end(current, trial, "completed", "")
         elif code != TIMED_OUT:
             self._record_end(current, trial, "failed", runs.trouble_of(statuses))
+        elif not trial.began:
+            if any(status.state != "waiting" for status in statuses):
+                self._change(trial, began=time.time())
         elif is_late:
             why = f"stopped at its time limit of {duration(current.stop_after or 0)}"
             runs.set_ending(stack.name, why)

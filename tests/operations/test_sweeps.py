@@ -7,13 +7,16 @@ import random
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from symphony.backends.observe import ProcessStatus, State
 from symphony.engine import workspace
 from symphony.errors import UserError
 from symphony.operations import sweep, sweep_run
+from symphony.operations.process import TIMED_OUT
 from symphony.operations.sweep_run import Runner
 from tests.sandbox import Sandbox, wait_for
 from tests.terminal import terminal
@@ -145,6 +148,27 @@ def test_a_hanging_trial_fails_after_stop_after(sandbox: Sandbox) -> None:
     assert "time limit" in sandbox.symphony("history", "slow.1").out
     # Settings of trials are not written into the project.
     assert [file.name for file in sandbox.folder.glob("Pulumi.*")] == ["Pulumi.yaml"]
+
+
+def test_the_time_of_a_trial_in_a_queue_does_not_count_for_stop_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid = sweep.Sweep("grid", "lab", "train", stop_after=20)
+    runner, reasons = Runner(grid.full_name, print), list[str]()
+    trial = sweep.Trial(1, {}, state="running", started=time.time() - 100)
+    states: list[State] = ["waiting", "running", "running"]
+    monkeypatch.setattr(sweep_run.stacks, "read", lambda name: SimpleNamespace(name=name, recorded=True))
+    monkeypatch.setattr(
+        sweep_run, "wait", lambda *_, **__: ([ProcessStatus("a", states.pop(0), ready=True)], TIMED_OUT)
+    )
+    monkeypatch.setattr(runner, "_change", lambda trial, began: setattr(trial, "began", began))
+    monkeypatch.setattr(runner, "_record_end", lambda _grid, _trial, _state, why: reasons.append(why))
+    runner._look(grid, trial)
+    runner._look(grid, trial)
+    assert reasons == []
+    trial.began -= 100
+    runner._look(grid, trial)
+    assert "time limit" in reasons[0]
 
 
 @pytest.mark.thorough
