@@ -219,6 +219,10 @@ class Folder:
     def launch_file(self, path: str, attempt: int) -> Path:
         return self.process(path) / f"launch@{attempt}.sh"
 
+    def services_link(self, path: str, attempt: int) -> Path:
+        """Return the link to the services, which the supervisor creates before it starts the process."""
+        return self.process(path) / f"services@{attempt}.sh"
+
     def in_environment(self, path: str, attempt: int) -> list[str]:
         """Return the words to put before a command, so that it runs in the environment of a process."""
         return [launch_file.bash(), str(self.process(path) / f"beside@{attempt}.sh")]

@@ -112,8 +112,7 @@ def _request(folder: Folder, step: StepInputs, kept: Props, after: int, queue: Q
     files.touch(place / "log")
     for file in files.matching(place, "*@*.sh"):
         file.unlink(missing_ok=True)
-    # The supervisor creates the file of services before it starts the process.
-    sourced = [place / f"services@{attempt}.sh"]
+    sourced = [folder.services_link(step.path, attempt)]
     if step.secret_env:
         sourced.append(place / f"secrets@{attempt}.sh")
         variables.write(sourced[1], step.secret_env)

@@ -456,7 +456,7 @@ class Slurm(logs.Outputs):
         self._find_ports({request.path for request in self._due})
         for request in self._due:
             place = self._folder.process(request.path)
-            link = place / f"services@{request.attempt}.sh"
+            link = self._folder.services_link(request.path, request.attempt)
             link.unlink(missing_ok=True)
             link.symlink_to(os.path.relpath(self._services, place))
             ports = [

@@ -17,7 +17,7 @@ from symphony.backends.observe import Recorded
 from symphony.errors import SymphonyError, UserError
 from symphony_slurm import commands
 from symphony_slurm.folder import Folder
-from symphony_slurm.observe import why_ended
+from symphony_slurm.observe import in_queue, last_end, why_ended
 
 # srun's line about a task that did not exit with 0, which is not output of the command.
 _OF_SRUN = re.compile(
@@ -56,13 +56,19 @@ def route(recorded: Recorded, service: str, address: str) -> ServiceRoute:
 def _step(recorded: Recorded, path: str, words: Sequence[str], streams: Streams, *, terminal: bool) -> int:
     folder = Folder(recorded.connection["folder"])
     record, experiment = folder.record(path), folder.experiment()
-    if record is None or experiment is None or not record.node:
+    has_started = record is not None and (
+        record.hold is None or folder.services_link(path, record.attempt).exists()
+    )
+    if record is None or experiment is None or not has_started:
         remedy = f"`symphony why {paths.stack_of(recorded.owner)} {path}` shows what it waits for"
-        raise SymphonyError(f"{path} has not started yet, so it has no node", remedy=remedy)
+        raise SymphonyError(f"{path} has not started yet", remedy=remedy)
     job = commands.jobs(experiment.configuration).get(record.job)
     if job is None or job.has_ended:
         remedy = f"`symphony up {paths.stack_of(recorded.owner)}` submits another job"
         raise SymphonyError(f"{path} does not run: {why_ended(folder, job)}", remedy=remedy)
+    if job.is_waiting:
+        what = f"{path} does not run: {in_queue(job, last_end(folder, job))}"
+        raise SymphonyError(what, remedy="The process starts when the job starts")
     srun = ["srun", f"--jobid={record.job}", "--overlap", "-N1", "-n1", "--mem=0", "--quiet"]
     # The GPUs of the process, which steps share since Slurm 21.08.
     srun.append(f"--gres={experiment.shares[path].gres or 'none'}")

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from symphony.backends.access import Streams
 from symphony.backends.observe import ProcessStatus, Recorded
-from symphony.backends.slurm import observe
+from symphony.backends.slurm import access, observe
 from symphony.errors import SymphonyError
-from symphony.supervision import Declaration
+from symphony.supervision import Declaration, Hold, Wait
 from symphony_slurm import commands
 from symphony_slurm.commands import Job
 from symphony_slurm.folder import Ended, Experiment, Folder, Record, Submitted
@@ -91,3 +92,15 @@ def test_why_is_an_error_if_slurm_does_not_answer(
 def test_why_gives_a_reason_for_a_running_process_that_is_not_ready_without_one(recorded: Recorded) -> None:
     (link,) = (link for link in observe.why(recorded, "a", "rl") if link.step == "ready")
     assert link.what == "no: it has just started"
+
+
+def test_a_command_beside_a_process_that_does_not_run_is_refused_with_the_reason(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "jobs", lambda _: {7: Job(7, "PENDING", reason="BeginTime")})
+    with pytest.raises(SymphonyError, match="a does not run: in the queue"):
+        access.execute(recorded, "a", ["true"], Streams())
+    waiting = Hold(waits_for=(Wait(path="b", condition="completed"),))
+    Folder(tmp_path).note(Record(path="a", attempt=1, job=7, state="held", node="n1", hold=waiting))
+    with pytest.raises(SymphonyError, match="a has not started yet"):
+        access.execute(recorded, "a", ["true"], Streams())
