@@ -85,7 +85,9 @@ def delete(props: Props, queue: Queue) -> None:
     deadline = time.monotonic() + (experiment.grace if experiment else 0) + _END_TIMEOUT
     while time.monotonic() < deadline and (record := folder.record(path)) is not None:
         job = queue.job(folder)
-        if record.state in ("held", "ended", "lost") or job is None or job.number != record.job:
+        has_ended = record.state in ("held", "ended", "lost")
+        # A job that waits was requeued, which ended the process.
+        if has_ended or job is None or job.number != record.job or job.is_waiting:
             break
         time.sleep(_PERIOD)
     for file in files.matching(folder.process(path), "*.sh"):

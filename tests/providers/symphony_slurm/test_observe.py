@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,10 +14,10 @@ from symphony.backends.observe import ProcessStatus, Recorded
 from symphony.backends.slurm import access, observe
 from symphony.errors import SymphonyError
 from symphony.supervision import Declaration, Hold, Wait
-from symphony_slurm import commands
+from symphony_slurm import commands, steps
 from symphony_slurm.commands import Job
 from symphony_slurm.folder import Ended, Experiment, Folder, Record, Submitted
-from symphony_slurm.observe import condition
+from symphony_slurm.observe import Queue, condition
 
 
 def test_a_process_of_a_requeued_job_waits_until_its_supervisor_has_begun(tmp_path: Path) -> None:
@@ -104,3 +105,11 @@ def test_a_command_beside_a_process_that_does_not_run_is_refused_with_the_reason
     Folder(tmp_path).note(Record(path="a", attempt=1, job=7, state="held", node="n1", hold=waiting))
     with pytest.raises(SymphonyError, match="a has not started yet"):
         access.execute(recorded, "a", ["true"], Streams())
+
+
+def test_the_end_of_a_process_is_not_awaited_while_its_job_is_requeued(
+    recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "jobs", lambda _: {7: Job(7, "PENDING")})
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
+    steps.delete({"place": str(tmp_path), "path": "a"}, Queue())
