@@ -15,7 +15,7 @@ from symphony_slurm import commands, inputs
 from symphony_slurm.commands import Job
 from symphony_slurm.folder import Experiment, Folder, Submitted
 from symphony_slurm.inputs import AllocationInputs
-from symphony_slurm.observe import Queue
+from symphony_slurm.observe import Queue, last_end
 from symphony_tmux import experiment_folder
 from symphony_tmux.experiment_folder import KINDS
 from symphony_tmux.processes.launch_file import quote
@@ -110,9 +110,9 @@ def ensure_job(folder: Folder, queue: Queue) -> None:
     experiment = folder.experiment()
     if experiment is None:
         return
-    with files.locked(folder.place / "submit.lock", seconds=60, what=f"experiment {experiment.name}"):
+    with files.locked(folder.submit_lock, seconds=60, what=f"experiment {experiment.name}"):
         job = queue.job(folder)
-        if job is not None and not job.has_ended:
+        if job is not None and _is_alive(folder, job):
             return
         job = live_job(folder, experiment)
         number = job.number if job is not None else _submit(folder, experiment)
@@ -120,14 +120,19 @@ def ensure_job(folder: Folder, queue: Queue) -> None:
 
 
 def live_job(folder: Folder, experiment: Experiment) -> Job | None:
-    """Return the job of an experiment; None if no job waits or runs."""
-    jobs = commands.jobs(experiment.configuration)
+    """Return the job of an experiment; None if no job waits, or runs and is not about to end."""
     submitted = folder.job()
-    if submitted is not None and (job := jobs.get(submitted.number)) is not None and not job.has_ended:
-        return job
-    # An interrupted run submitted it without recording it.
-    own = [job for job in jobs.values() if job.comment == experiment.owner and not job.has_ended]
-    return own[-1] if own else None
+    # An interrupted run may have submitted a newer one without recording it.
+    first = submitted.number if submitted is not None else 0
+    jobs = commands.jobs(experiment.configuration).values()
+    own = [job for job in jobs if job.comment == experiment.owner and job.number >= first]
+    return min((job for job in own if _is_alive(folder, job)), key=lambda job: job.number, default=None)
+
+
+def _is_alive(folder: Folder, job: Job) -> bool:
+    """Return whether a job still starts processes: one that ends by itself may yet run symphony:notify."""
+    ended = last_end(folder, job)
+    return not (job.has_ended or (ended is not None and ended.by_itself))
 
 
 def end(folder: Folder, experiment: Experiment) -> None:

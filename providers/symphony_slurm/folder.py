@@ -184,11 +184,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a job's supervisor, with its reason."""
+    """The end of a job's supervisor, with its reason; by_itself: not by Slurm, which requeues no such job."""
 
     job: int
     why: str
     at: float
+    by_itself: bool = False
 
 
 class Folder:
@@ -234,6 +235,11 @@ class Folder:
 
     def remove(self) -> None:
         files.remove(self.place)
+
+    @property
+    def submit_lock(self) -> Path:
+        """The lock under which a job is submitted, or decides to end."""
+        return self.place / "submit.lock"
 
     @property
     def batch_log(self) -> Path:

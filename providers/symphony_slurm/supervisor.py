@@ -212,7 +212,8 @@ class Slurm(logs.Outputs):
             try:
                 over = self._do_due_work()
                 self._write()
-                self._why = self._why or over
+                if over and self._ends(over):
+                    self._why = self._why or over
                 self._note_usage()
             except (OSError, ValueError, SymphonyError, subprocess.SubprocessError) as error:
                 # The disk is full, also for the log, or a node does not answer.
@@ -223,9 +224,10 @@ class Slurm(logs.Outputs):
         self._end_all()
         with suppress(OSError, SymphonyError):
             self._write()
-            self._note_end(self._why)
             if self._why == over:
                 self._remove_secrets()
+                return
+            self._note_end(self._why)
             if self._why == _WHY[signal.SIGTERM]:
                 job = commands.jobs(self._experiment.configuration).get(self._job)
                 self._note_end(_slurm_reason(_last_lines(self._folder.batch_log), self._job, job))
@@ -238,8 +240,16 @@ class Slurm(logs.Outputs):
             self._folder.note_usage({path: running.usage for path, running in every if running.usage})
             self.activity()
 
-    def _note_end(self, why: str) -> None:
-        self._folder.note_end(Ended(job=self._job, why=why, at=time.time()))
+    def _ends(self, why: str) -> bool:
+        """Record that the job ends by itself; return False if an `up` has just requested a start."""
+        with files.locked(self._folder.submit_lock, seconds=60, what=f"job {self._job}"):
+            if self._folder.stamp() != self._seen:
+                return False
+            self._note_end(why, by_itself=True)
+            return True
+
+    def _note_end(self, why: str, *, by_itself: bool = False) -> None:
+        self._folder.note_end(Ended(job=self._job, why=why, at=time.time(), by_itself=by_itself))
 
     def _remove_secrets(self) -> None:
         """Remove the secrets of processes that have ended: a later start writes a file of its own.

@@ -175,6 +175,16 @@ with Experiment() as e:
     assert (lab.sandbox.folder / "saved").exists()
 
 
+def test_an_up_while_the_job_ends_by_itself_submits_another(lab: Lab) -> None:
+    lab.sandbox.config("rl", notify="sleep 20")
+    for number in ("1", "2"):
+        program = f"""e.new_process("a", "echo $N", env={{"N": "{number}"}})"""
+        lab.sandbox.write(f"with Experiment() as e:\n    {program}\n")
+        lab.sandbox.symphony("up", "rl", "-y", timeout=120)
+        lab.sandbox.symphony("wait", "rl", "--timeout", "60s")
+    assert [line["text"] for line in lab.lines() if not line["ended"]] == ["1", "2"]
+
+
 def test_a_foreign_job_with_the_same_name_is_left_untouched(lab: Lab) -> None:
     with lab.foreign_job("--job-name=rl", "--chdir=/tmp") as stranger:
         up(lab)
