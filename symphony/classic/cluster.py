@@ -84,7 +84,10 @@ KUBE_SETTINGS = {
     "source_ranges": "symphony:sourceRanges",
     "patience": "symphony:patience",
 }
-_OPTION_SETTINGS = frozenset({*KUBE_SETTINGS.values(), "symphony:server"})
+# An experiment stays in its cluster, whatever the next launch names.
+_OPTION_SETTINGS = frozenset(
+    {*KUBE_SETTINGS.values(), "symphony:server"} - {"kubernetes:kubeconfig", "kubernetes:context"}
+)
 # The original Symphony's names of parameters; `verbose` does nothing here: a terminal shows the progress.
 _OLD_KEYWORDS = {
     "experiment_name": ("name", "exp"),

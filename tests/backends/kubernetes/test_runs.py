@@ -50,7 +50,7 @@ def uids(live: Live, namespace: str) -> dict[str, str]:
 
 
 def test_restart_starts_the_supervisor_again_and_creates_new_secrets(
-    sandbox: Sandbox, stack: str, cluster: Cluster, live: Live
+    sandbox: Sandbox, stack: str, cluster: Cluster, live: Live, tmp_path: Path
 ) -> None:
     """The supervisor ends minutes after all pods; here after a second."""
     program = """
@@ -65,11 +65,11 @@ with Experiment("e") as e:
     up(sandbox, stack, program)
     sandbox.symphony("wait", stack)
     wait_for(lambda: live("jobs", stack)[0]["status"].get("succeeded"), 90, "the supervisor has ended")
-    (sandbox.folder / "token").write_text("hush")
-    sandbox.write(program.replace("Experiment(", 'Experiment(secret_env={"TOKEN": "token"}, name='))
+    (token := tmp_path / "token").write_text("quiet")
+    sandbox.write(program.replace("Experiment(", f'Experiment(secret_env={{"TOKEN": "{token}"}}, name='))
     sandbox.symphony("restart", stack, "train", "-y", timeout=120)
     sandbox.symphony("wait", stack, "--timeout", "90s")
-    assert "token hush" in sandbox.symphony("logs", stack, "train").out
+    assert "token quiet" in sandbox.symphony("logs", stack, "train").out
 
 
 def test_logs_are_followed_across_restarts(sandbox: Sandbox, stack: str, cluster: Cluster) -> None:

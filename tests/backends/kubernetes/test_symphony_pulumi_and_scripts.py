@@ -86,7 +86,7 @@ def test_a_script_creates_and_changes_symphony_shows_and_deletes(
     before = uids(live, stack)
     # Another kubeconfig of the same cluster restarts nothing; the previous file need not exist any more.
     first.rename(second)
-    script(stack, 1001, force=True, kubeconfig=str(second))
+    script(stack, 1001, force=True, kubeconfig=str(second), image=cluster.shell_image)
     after = uids(live, stack)
     assert [name for name in before if before[name] != after[name]] == ["client"]
     sandbox.symphony("delete", stack, "-y", env=NO_KUBECONFIG, timeout=120)
