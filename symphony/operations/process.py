@@ -247,7 +247,7 @@ def wait(
     pause = _LOCAL if stack.on().local else _REMOTE
     current, statuses = stacks.Current(stack), list[ProcessStatus]()
     while True:
-        # Looked at first: a run that ends now has written its state.
+        # The lock first, then the state: a run without a lock has written its state.
         is_held = locks.is_held(stack.name)
         stack = current.read()
         if stack.recorded is not None:

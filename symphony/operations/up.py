@@ -458,7 +458,8 @@ def _resource_name(urn: str) -> str:
 
 # The types of resources that processes use, and that a restart may change.
 _USED = ("Image", "Secret", "ConfigMap")
-# And on Kubernetes those of the experiment that it may create: the supervisor ends some time after all pods.
+# The types of an experiment's own resources that a restart may create. On Kubernetes, the supervisor ends
+# minutes after all pods.
 _MADE = ("Secret", "ConfigMap", "ServiceAccount", "Role", "RoleBinding", "Job")
 
 

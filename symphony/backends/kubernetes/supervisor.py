@@ -284,7 +284,7 @@ def _restart_patch(
 
 
 def _ran(wait: Wait, pods: Mapping[str, Pod], now: float) -> float:
-    """Return for how long a dependency has run, or else has had its turn to run.
+    """Return for how long a dependency has run; before its start, since it may be scheduled.
 
     0 while the dependency itself waits or is replaced, so that the deadline does not count then.
     """
