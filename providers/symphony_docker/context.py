@@ -182,7 +182,8 @@ class _Patterns:
         self._excepted = [plain_part(pattern) for pattern, is_exception in self._patterns if is_exception]
 
     def matches(self, name: str) -> bool:
-        """Return whether the patterns match a path; docker-py compares one parent only, and ignores case."""
+        """Return whether the patterns match a path, as BuildKit does."""
+        # docker-py's matcher looks at one parent only, and ignores case.
         from docker.utils.fnmatch import fnmatchcase
 
         folder = name.rpartition("/")[0]

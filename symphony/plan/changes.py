@@ -32,7 +32,7 @@ _NOT_COMPARED = (
 # The parts of `place` that no other input contains.
 _OF_NODES = ("constraint", "partition")
 
-# What the resources of the experiment carry out for a process: its supervisor and its addresses.
+# The settings of a process that resources of the experiment carry out: its supervisor and its addresses.
 _OF_EXPERIMENT = (
     *("binds", "connects", "exposes", "waits_for"),
     *("readiness_probe", "liveness_probe", "termination_delay"),
